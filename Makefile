@@ -1,0 +1,31 @@
+# `make demo` and `make test` need only Python (3.11 or newer) and make: each makes .venv, installs and does the job.
+PYTHON ?= python3
+BIN := .venv/bin
+TEST := $(BIN)/python -m pytest -q
+
+.PHONY: demo test test-long check docs clean
+
+demo: .venv/installed
+	$(BIN)/recollect demo
+
+test: .venv/tested check
+	$(TEST) -n 2 -m "not long" tests
+
+test-long: .venv/tested
+	$(TEST) -m long tests
+
+check: .venv/tested
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright
+
+# The constraints pin what was tested; pyproject.toml asks only for ranges.
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q -c constraints.txt -e .
+	touch $@
+
+.venv/tested: .venv/installed
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[test,dev]"
+	touch $@
+
+clean:
+	rm -rf .venv dist .pytest_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""Numbers from results: each a function from frames or models to numbers."""

@@ -1,0 +1,137 @@
+"""What a model is, as a specification: mixers, their order, and everything around them."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from recollect.mixers.registry import AnyMixer, MixerSpec
+from recollect.spec import Spec, SpecError, nearest
+
+MLP = Literal["gelu", "swiglu", "none", "identity"]
+Positions = Literal["none", "learned", "sinusoidal", "rotary", "alibi", "hard_alibi", "relative"]
+ADDED = ("learned", "sinusoidal")
+"""Positions that are added to the embedding; the others act inside the mixers that take them."""
+WANTS_POSITIONS = ("attention", "based")
+"""Mixers that get learned positions unless told otherwise (Okpekpe & Orvieto, A.2)."""
+
+
+class BlockSpec(Spec):
+    """One layer: a mixer, and what follows it."""
+
+    mixer: AnyMixer
+    """The sequence mixer."""
+    mlp: MLP = "gelu"
+    """What follows the mixer: a GELU or SwiGLU network, `none`, or `identity` (Zoology's: adds a normalised copy)."""
+    parallel: bool = False
+    """Mixer and MLP side by side, x + mixer(norm x) + mlp(norm x), instead of one after the other (GPT-NeoX)."""
+
+
+class SecondStream(Spec):
+    """The second stream of a two-stream model: x' = x + first(x) + tanh(b) * second(x)."""
+
+    block: BlockSpec
+    """The layer that runs beside the first, on the same input."""
+    gate: Literal["scalar", "vector", "none"] = "scalar"
+    """What multiplies the gated stream: one learned number a layer, one a channel, or nothing."""
+    gated: Literal["second", "first"] = "second"
+    """Which stream the gate is on."""
+
+
+class ModelSpec(Spec):
+    """A sequence model: embedding (+ positions), layers, norm, head."""
+
+    mixer: AnyMixer = Field(default_factory=lambda: MixerSpec(kind="attention"))
+    """The mixer of every layer, unless `pattern` says otherwise."""
+    width: int = Field(64, ge=1)
+    """Channels of the residual stream."""
+    layers: int = Field(2, ge=1)
+    """How many layers; a layer is a mixer and what follows it."""
+    mlp: MLP = "gelu"
+    """What follows each mixer: a GELU or SwiGLU network, `none`, or `identity` (Zoology's: adds a normalised copy)."""
+    mlp_ratio: float = Field(4.0, gt=0)
+    """Width of the MLP over width of the model."""
+    parallel: bool = False
+    """Mixer and MLP side by side instead of one after the other (GPT-NeoX)."""
+    norm: Literal["layer", "rms"] = "layer"
+    """LayerNorm or RMSNorm, before each mixer and MLP and before the head."""
+    positions: Positions
+    """Positions. Left out: `learned` where a layer is attention or Based, else `none`."""
+    tie: bool = True
+    """Whether the head is the embedding transposed."""
+    dropout_embedding: float = Field(0.0, ge=0, lt=1)
+    """Share of the embedding's outputs dropped in training."""
+    dropout_residual: float = Field(0.0, ge=0, lt=1)
+    """Share of each branch's outputs dropped in training."""
+    pattern: str = ""
+    """The order of unlike layers, repeated until `layers` are reached: `MMT` with `blocks: {M: .., T: ..}`."""
+    blocks: dict[str, BlockSpec] = Field(default_factory=dict)
+    """What each letter of `pattern` stands for."""
+    second: SecondStream | None = None
+    """A second stream beside every layer."""
+    residual: Literal["clean", "released"] = "clean"
+    """`released`: the residual sums, initialisation and padded vocabulary of Retrievit's published code."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_positions(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and "positions" not in data:
+            kinds = {_kind(data.get("mixer", "attention"))} if not data.get("pattern") else set()
+            kinds |= {_kind(_get(block, "mixer")) for block in (data.get("blocks") or {}).values()}
+            return {**data, "positions": "learned" if kinds & set(WANTS_POSITIONS) else "none"}
+        return data
+
+    @model_validator(mode="after")
+    def _known_letters(self) -> "ModelSpec":
+        for letter in self.pattern:
+            if letter not in self.blocks:
+                raise SpecError(
+                    f"pattern {self.pattern!r}: letter {letter!r} stands for nothing; "
+                    + (
+                        nearest(letter, self.blocks)
+                        if self.blocks
+                        else "give `blocks`, e.g. {M: {mixer: mamba, mlp: none}}"
+                    )
+                )
+        if self.blocks and not self.pattern:
+            raise SpecError(f"blocks {sorted(self.blocks)} are given but no pattern that uses them")
+        if self.positions in ("alibi", "hard_alibi", "rotary") and not any(
+            "positions" in m.takes for m in self.mixers()
+        ):
+            kinds = sorted({m.kind for m in self.mixers()})
+            raise SpecError(
+                f"positions {self.positions!r} act inside attention, and {', '.join(kinds)} has none; "
+                "choose from: none, learned, sinusoidal, relative"
+            )
+        return self
+
+    def layer_blocks(self) -> list[BlockSpec]:
+        """What each layer is, in order."""
+        if self.pattern:
+            return [self.blocks[self.pattern[i % len(self.pattern)]] for i in range(self.layers)]
+        return [BlockSpec(mixer=self.mixer, mlp=self.mlp, parallel=self.parallel)] * self.layers
+
+    def mixers(self) -> list[MixerSpec]:
+        """Every mixer, layer by layer, the second stream's included."""
+        second = [self.second.block.mixer] * self.layers if self.second else []
+        return [block.mixer for block in self.layer_blocks()] + second
+
+    @property
+    def title(self) -> str:
+        """A short name for tables and legends."""
+
+        def short(mixer: MixerSpec) -> str:
+            options = ", ".join(f"{k}={v}" for k, v in mixer.options.items())
+            return mixer.kind.rpartition(":")[2] + (f"({options})" if options else "")
+
+        if self.pattern:
+            return "-".join(short(self.blocks[letter].mixer) for letter in self.pattern)
+        return short(self.mixer) + (f" | {short(self.second.block.mixer)}" if self.second else "")
+
+
+def _get(data: Any, name: str) -> Any:
+    return data.get(name) if isinstance(data, Mapping) else getattr(data, name, None)
+
+
+def _kind(mixer: Any) -> str:
+    return mixer if isinstance(mixer, str) else str(_get(mixer, "kind"))

@@ -1,0 +1,268 @@
+"""The command line: parses, calls, prints. Exit codes: 0 done, 1 some runs failed, 2 bad input, 3 store in use, 130 stopped."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from pydantic import ValidationError
+from rich.console import Console
+from rich.table import Table
+
+import recollect
+from recollect.spec import SpecError, explain
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+show_app = typer.Typer(no_args_is_help=True, help="Look at a task or a model before training.")
+app.add_typer(show_app, name="show")
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+problems = Console(stderr=True, highlight=False)
+
+StoreOption = Annotated[Path, typer.Option("--store", envvar="RECOLLECT_STORE", help="The results file.")]
+DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto: a GPU where there is one.")]
+CohortOption = Annotated[int, typer.Option(min=0, help="Runs trained together at most. 0: chosen for the device.")]
+DEFAULT_STORE = Path("results/store.sqlite")
+
+
+def main() -> None:
+    """The entry point: turns what a user can mend into one line and an exit code."""
+    from recollect.study.store import StoreBusy, StoreError
+
+    try:
+        app(standalone_mode=False)
+    except (SpecError, StoreError, typer.Exit) as error:
+        if isinstance(error, typer.Exit):
+            sys.exit(error.exit_code)
+        problems.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        sys.exit(3 if isinstance(error, StoreBusy) else 2)
+    except ValidationError as error:
+        problems.print(f"error: {explain(error)}", style="red", markup=False, soft_wrap=True)
+        sys.exit(2)
+    except typer.Abort:
+        sys.exit(130)
+    except KeyboardInterrupt:
+        problems.print("\nstopped; what has ended is kept, and the same command goes on from here")
+        sys.exit(130)
+    except Exception as error:
+        if hasattr(error, "format_message"):  # click's own: an unknown option, a missing argument
+            problems.print(f"error: {error.format_message()}", style="red", markup=False, soft_wrap=True)  # pyright: ignore
+            sys.exit(2)
+        raise
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """How well, how fast and how reliably does a sequence model learn to recall from its context?"""
+    if version:
+        console.print(f"recollect {recollect.__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(store: StoreOption = DEFAULT_STORE, device: DeviceOption = "auto", cohort: CohortOption = 0) -> None:
+    """A learning-rate sweep of three mixers in a few minutes, and the picture of their windows."""
+    from recollect import demo as example
+
+    study = example.study()
+    console.print(example.INTRODUCTION)
+    frame = _train(study, store, device, cohort)
+    paths = _draw_windows(study.name, frame, store, example.TITLE)
+    _print_windows(frame)
+    console.print(f"\nThe picture: {paths[0]}  (and {paths[1].name})")
+    console.print(example.NEXT.format(store=store))
+
+
+@app.command()
+def run(
+    study_file: Annotated[Path, typer.Argument(metavar="STUDY.yaml")],
+    store: StoreOption = DEFAULT_STORE,
+    device: DeviceOption = "auto",
+    cohort: CohortOption = 0,
+    yes: Annotated[bool, typer.Option("--yes", help="Also unfold a grid of more than a million runs.")] = False,
+) -> None:
+    """Train every run of a study that the store does not have yet; after an interruption, the same command goes on."""
+    from recollect.study.study import Study
+
+    study = Study.load(study_file)
+    study.check_size(allow_many=yes)
+    frame = _train(study, store, device, cohort)
+    if frame["train.lr"].nunique() > 1:
+        paths = _draw_windows(study.name, frame, store, study.name)
+        _print_windows(frame)
+        console.print(f"\nThe picture: {paths[0]}  (and {paths[1].name})")
+    console.print(f"The numbers: recollect results {study.name} --store {store}")
+
+
+@app.command()
+def status(store: StoreOption = DEFAULT_STORE) -> None:
+    """Which studies the store knows, and how far each has come."""
+    from recollect.study.store import Store
+
+    opened = Store(store)
+    done = opened.done()
+    failed = {run for (run,) in opened.query("SELECT DISTINCT run FROM failures")}
+    table = Table("study", title=str(store), title_justify="left")
+    for name in ("runs", "ended", "diverged", "failed", "left"):
+        table.add_column(name, justify="right")
+    for study, runs in opened.studies().items():
+        ended = [done[id] for id in runs if id in done]
+        broken = sum(id in failed and id not in done for id in runs)
+        cells = (len(runs), len(ended), ended.count("diverged"), broken, len(runs) - len(ended))
+        table.add_row(study, *(str(n) for n in cells))
+    console.print(table)
+
+
+@app.command()
+def results(
+    study: Annotated[str | None, typer.Argument(help="A study's name; left out: every run in the store.")] = None,
+    store: StoreOption = DEFAULT_STORE,
+    to: Annotated[Path | None, typer.Option(help="Write a .csv, .parquet or .json file with every column.")] = None,
+    what: Annotated[
+        str, typer.Option(help="runs, curves (one row a measurement) or slices (accuracy by tag).")
+    ] = "runs",
+) -> None:
+    """The results as a table, or as CSV, Parquet or JSON."""
+    from recollect.spec import nearest
+    from recollect.study import results as frames
+    from recollect.study.store import Store
+
+    makers = {"runs": frames.runs_frame, "curves": frames.curves_frame, "slices": frames.slices_frame}
+    if what not in makers:
+        raise SpecError(f"--what {what!r}: {nearest(what, makers)}")
+    frame = makers[what](Store(store), study)
+    if to is not None:
+        frames.write(frame, to)
+        console.print(f"{len(frame)} rows written to {to}")
+        return
+    console.print(_table(frame))
+
+
+@show_app.command("task")
+def show_task(
+    kind: Annotated[str, typer.Argument(help="A task: mqar, ar, copy, ngram, ... or module:Name of your own.")],
+    options: Annotated[list[str] | None, typer.Argument(help="Fields, as name=value.")] = None,
+    seed: Annotated[int, typer.Option(help="Which example.")] = 0,
+) -> None:
+    """One sampled example, with query, answer and loss positions marked."""
+    from recollect.tasks import as_task
+    from recollect.tasks.show import example
+
+    console.print(example(as_task({"kind": kind, **_fields(options)}), seed))
+
+
+@show_app.command("model")
+def show_model(
+    mixer: Annotated[str, typer.Argument(help="A mixer's name, module:Name of your own, or a study file.")],
+    options: Annotated[
+        list[str] | None, typer.Argument(help="Fields of the model or options of the mixer, as name=value.")
+    ] = None,
+    task: Annotated[str, typer.Option(help="The task it is for, as kind or a YAML mapping.")] = "mqar",
+) -> None:
+    """A block diagram, parameters by part, state size and operations."""
+    from recollect.architecture import ModelSpec
+    from recollect.diagram import model_card
+    from recollect.model import build
+    from recollect.study.study import Study
+    from recollect.tasks import as_task
+
+    if mixer.endswith((".yaml", ".yml")):
+        first: dict[str, Any] = {}
+        for run in Study.load(mixer).runs():
+            first.setdefault(run.model.model_dump_json(), run)
+        pairs = [(run.model, run.task) for run in first.values()]
+    else:
+        given = _fields(options)
+        fields = {name: value for name, value in given.items() if name in ModelSpec.model_fields}
+        rest = {name: value for name, value in given.items() if name not in fields}
+        pairs = [(ModelSpec(**{"mixer": {"kind": mixer, **rest}, **fields}), as_task(yaml.safe_load(task)))]
+    for spec, asked in pairs:
+        console.print(model_card(spec, asked, build(spec, asked.vocabulary, asked.row_length, seed=0)))
+
+
+def _train(study: Any, store_path: Path, device: str, cohort: int):
+    """Run a study with progress; its results, or an exit that says how many runs failed."""
+    from recollect.progress import StudyProgress
+    from recollect.study.results import runs_frame
+    from recollect.study.runner import choose_device, run_study
+    from recollect.study.store import Store
+
+    device = choose_device(device)
+    runs = study.runs()
+    store = Store(store_path, create=True)
+    done = set(store.done())
+    reused = sum(run.id in done for run in runs)
+    known = f", {reused} of them done already" if reused else ""
+    console.print(f"study {study.name}: {len(runs)} runs{known}, on {device}, results in {store_path}")
+    with StudyProgress(runs, done, console) as progress:
+        outcome = run_study(study, store, device, cohort, progress.watch)
+    ended = ", ".join(f"{n} {status}" for status, n in sorted(outcome.ended.items()))
+    if ended:
+        console.print(f"trained: {ended}")
+    if outcome.failed:
+        problems.print(
+            f"{len(outcome.failed)} of {outcome.runs} runs failed; tracebacks are in the store's table `failures`:"
+        )
+        for id, error in outcome.failed.items():
+            problems.print(f"  {id}: {error}", markup=False)
+        raise typer.Exit(1)
+    return runs_frame(store, study.name)
+
+
+def _draw_windows(name: str, frame: Any, store: Path, title: str) -> list[Path]:
+    from recollect.figures.style import save
+    from recollect.figures.window import window_caption, window_figure
+
+    return save(window_figure(frame, title, window_caption(frame)), store.parent / name / "window")
+
+
+def _print_windows(frame: Any) -> None:
+    from recollect.analysis.window import windows
+
+    table = Table("model", title="learning-rate windows (accuracy at least 0.95)", title_justify="left")
+    for heading in ("best", "window, decades", "over seeds", "from", "to", "Zoology's 4 rates"):
+        table.add_column(heading, justify="right")
+    for row in windows(frame).to_dict("records"):
+        sign = "≥ " if row["open_low"] or row["open_high"] else ""
+        edges = [f"{row[edge]:.1e}" if row["decades"] else "-" for edge in ("low", "high")]
+        table.add_row(
+            row["model"], f"{row['best']:.3f}", f"{sign}{row['decades']:.2f}", f"{row['seed_min']:.2f} .. {row['seed_max']:.2f}",
+            *edges, "find it" if row["zoology_finds"] else "miss it" if row["decades"] else "-",
+        )  # fmt: skip
+    console.print(table)
+
+
+def _table(frame: Any) -> Table:
+    """The columns that tell the runs apart and what came of them."""
+    table = Table()
+    if not len(frame):
+        return table
+    outcome = [
+        c for c in ("id", "model", "status", "step", "accuracy", "best_accuracy", "parameters", "seconds") if c in frame
+    ]
+    fields = [
+        c
+        for c in frame
+        if c.startswith(("task.", "model.", "train.")) and c != "model.mixer" and frame[c].astype(str).nunique() > 1
+    ]
+    columns = outcome + fields if outcome else list(frame)
+    for column in columns:
+        table.add_column(column.removeprefix("train.").removeprefix("model.").removeprefix("task."), overflow="fold")
+    for values in frame[columns].itertuples(index=False):
+        table.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in values))
+    return table
+
+
+def _fields(options: list[str] | None) -> dict[str, Any]:
+    """`name=value` words as a mapping, values read as YAML."""
+    fields = {}
+    for option in options or []:
+        name, sign, value = option.partition("=")
+        if not sign:
+            raise SpecError(f"expected name=value, got {option!r}")
+        fields[name] = yaml.safe_load(value)
+    return fields
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Drawings from numbers, in one style."""

@@ -1,0 +1,52 @@
+"""One look for every figure: colours that colour-blind readers can tell apart, and marks that survive a grey printer."""
+
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
+"""Okabe & Ito's palette, in an order whose neighbours differ in lightness too."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2, 1, 2)))
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Within, figures are drawn in the house style."""
+    settings = {
+        "font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
+        "grid.linewidth": 0.6, "lines.linewidth": 1.8, "lines.markersize": 5, "legend.frameon": False,
+        "svg.hashsalt": "recollect", "svg.fonttype": "none",
+    }  # fmt: skip
+    with matplotlib.rc_context(settings):  # pyright: ignore[reportArgumentType]
+        yield
+
+
+def new_figure(width: float = 7.0, height: float = 4.4) -> Figure:
+    """A figure that needs no display."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def add_caption(figure: Figure, text: str) -> None:
+    """Small print under the drawing."""
+    width, height = figure.get_size_inches()
+    lines = textwrap.wrap(text, int(width * 17.5))
+    figure.text(0.01, 0.01, "\n".join(lines), fontsize=7.5, color="#444444", va="bottom")
+    share = 0.135 * (len(lines) + 0.6) / height
+    figure.set_layout_engine("constrained", rect=(0, share, 1, 1 - share))
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """The figure as PNG and SVG beside each other."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    paths = [stem.with_suffix(ending) for ending in (".png", ".svg")]
+    figure.savefig(paths[0], dpi=160)
+    figure.savefig(paths[1], metadata={"Date": None})
+    return paths

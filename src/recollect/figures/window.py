@@ -1,0 +1,58 @@
+"""Accuracy against learning rate, with each model's window shaded (the first figure of Okpekpe & Orvieto)."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from recollect.analysis.window import ZOOLOGY_RATES, windows
+from recollect.figures.style import COLOURS, DASHES, MARKERS, add_caption, new_figure, style
+
+
+def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: float = 0.95) -> Figure:
+    """`frame` as `results` gives it: one line a model, mean and min-max over seeds, windows as bars under the curves."""
+    found = windows(frame, threshold=threshold, resamples=1).set_index("model")
+    models = list(dict.fromkeys(frame["model"]))
+    with style():
+        figure = new_figure(7.2, 4.4 + 0.16 * len(models))
+        axes = figure.add_subplot()
+        for i, model in enumerate(models):
+            look = {"color": COLOURS[i % 8], "marker": MARKERS[i % 8], "linestyle": DASHES[i % 8]}
+            curve = frame[frame["model"] == model].groupby("train.lr")["accuracy"].agg(["min", "mean", "max"])
+            rates, low, mean, high = curve.reset_index().to_numpy(float).T
+            axes.fill_between(rates, low, high, color=look["color"], alpha=0.15, linewidth=0)
+            axes.plot(rates, mean, label=_label(model, found.loc[model]), **look)
+            if found.loc[model, "decades"] > 0:
+                edges = found.loc[model, "low"], found.loc[model, "high"]
+                axes.axvspan(*edges, color=look["color"], alpha=0.07, linewidth=0)
+                y = -0.06 - 0.045 * i  # the windows as bars under the curves, so that overlaps can be told apart
+                axes.plot(edges, (y, y), color=look["color"], linewidth=5, solid_capstyle="butt", alpha=0.9)
+        for rate in ZOOLOGY_RATES:
+            axes.axvline(rate, color="#555555", linestyle=(0, (2, 3)), linewidth=1, zorder=0)
+        axes.axhline(threshold, color="#999999", linewidth=0.8, zorder=0)
+        axes.set(xscale="log", xlabel="learning rate", ylabel="accuracy", title=title)
+        axes.set_ylim(-0.06 - 0.045 * len(models), 1.03)
+        axes.set_yticks(np.linspace(0, 1, 6))
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=min(2, len(models)))
+        add_caption(figure, caption)
+    return figure
+
+
+def _label(model: str, found: pd.Series) -> str:
+    if found["decades"] == 0:
+        return f"{model}: no window (best {found['best']:.2f})"
+    at_least = "≥ " if found["open_low"] or found["open_high"] else ""
+    return f"{model}: {at_least}{found['decades']:.2f} decades"
+
+
+def window_caption(frame: pd.DataFrame) -> str:
+    """What the figure shows and at which scale, from the runs themselves."""
+
+    def values(column: str) -> str:
+        return ", ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in sorted(frame[column].unique()))
+
+    size = f"{len(frame)} runs: {frame['train.lr'].nunique()} rates x {frame['train.seed'].nunique()} seeds a model"
+    setting = f"width {values('model.width')}, {values('model.layers')} layer(s), batch {values('train.batch')}"
+    return (
+        f"{size}; task {values('task.kind')}, {setting}, at most {frame['step'].max()} steps. Line: mean over seeds; "
+        "band: lowest to highest seed; shaded and bars: accuracy at least 0.95; dashed: the four rates of Zoology."
+    )

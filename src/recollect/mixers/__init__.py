@@ -1,0 +1,1 @@
+"""Sequence mixers: one file each, an nn.Module (batch, length, width) -> same."""

@@ -1,0 +1,132 @@
+"""Softmax attention, with the switches of Okpekpe & Orvieto's Tables 2 and 3.
+
+Glossary (Vaswani et al. 2017): q, k, v = queries, keys, values; h = heads; d = width / heads.
+"""
+
+import math
+from typing import Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.ops.activations import silu
+from recollect.ops.attention import attention, attention_definition
+from recollect.ops.positions import alibi, bucket, distance, hard_alibi, rotary
+from recollect.ops.short_conv import ShortConv
+from recollect.spec import SpecError, nearest
+
+Convolved = Literal["none", "q", "k", "v", "qk", "qv", "kv", "qkv"]
+POSITIONS = ("none", "rotary", "alibi", "hard_alibi", "relative")
+
+
+class Attention(Mixer):
+    """Causal multi-head softmax attention.
+
+    heads: how many heads the width is split into.
+    bias: whether the projections have biases.
+    conv: which of the projections q, k, v read their input through a short causal convolution, each its own.
+    kernel, conv_activation: length of those convolutions, and what follows them.
+    window: how many tokens back a query sees, itself included; 0 sees all.
+    dropout: share of attention weights dropped in training.
+    rotary_fraction: share of each head's dims that rotary positions turn.
+    """
+
+    def __init__(
+        self, width: int, *, heads: int = 1, bias: bool = True, conv: Convolved = "none", kernel: int = 4,
+        conv_activation: Literal["none", "silu"] = "none", window: int = 0, dropout: float = 0.0,
+        positions: str = "none", rotary_fraction: float = 1.0,
+    ):  # fmt: skip
+        super().__init__()
+        divides("attention: heads", heads, width)
+        if window < 0:
+            raise SpecError(
+                f"attention: window {window} is negative; give 0 to see everything, or how many tokens to see"
+            )
+        if positions not in POSITIONS:
+            raise SpecError(f"attention: positions {positions!r}: {nearest(positions, POSITIONS)}")
+        if not 0 <= rotary_fraction <= 1:
+            raise SpecError(f"attention: rotary_fraction {rotary_fraction} is not a share; choose from 0 to 1")
+        if not 0 <= dropout < 1:
+            raise SpecError(f"attention: dropout {dropout} is not a share; choose from 0 up to, not with, 1")
+        if kernel < 1:
+            raise SpecError(f"attention: kernel {kernel} is too short; choose 1 or more")
+        self.heads, self.window, self.dropout = heads, window, dropout
+        self.positions, self.rotary_fraction = positions, rotary_fraction
+        self.qkv = nn.Linear(width, 3 * width, bias=bias)
+        self.out = nn.Linear(width, width, bias=bias)
+        convs = nn.ModuleDict({name: ShortConv(width, kernel) for name in conv if conv != "none"})
+        self.convs = cast(dict[str, ShortConv], convs)
+        self.conv_activation = silu if conv_activation == "silu" else nn.Identity()
+        if positions == "relative":
+            self.relative = nn.Parameter(torch.zeros(32, heads))  # one number a distance bucket and head
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
+        q, k, v = self._project(x, [self.conv_activation(conv(x)) for conv in self.convs.values()])
+        position = torch.arange(x.shape[1], device=x.device)
+        if self.positions == "rotary":
+            q, k = (rotary(t, position, self.rotary_fraction) for t in (q, k))
+        y = attention(q, k, v, self._bias(distance(position, position), x.dtype), self.dropout)  # (batch, h, length, d)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+    def _project(self, x: Tensor, convolved: list[Tensor]) -> list[Tensor]:
+        """Queries, keys and values, each from x or from its own convolution of x: three of (batch, h, length, d)."""
+        if not self.convs:
+            parts = self.qkv(x).chunk(3, dim=-1)
+        else:
+            inputs = dict(zip(self.convs, convolved, strict=True))
+            weights = self.qkv.weight.chunk(3)
+            biases = (None,) * 3 if self.qkv.bias is None else self.qkv.bias.chunk(3)
+            parts = [
+                nn.functional.linear(inputs.get(n, x), w, b) for n, w, b in zip("qkv", weights, biases, strict=True)
+            ]
+        return [t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in parts]
+
+    def _bias(self, apart: Tensor, dtype: torch.dtype) -> Tensor | None:
+        """What is added to the scores at distances `apart` (queries, keys): (h, queries, keys), or None."""
+        bias = None
+        if self.positions == "alibi":
+            bias = alibi(self.heads, apart, dtype)
+        elif self.positions == "hard_alibi":
+            bias = hard_alibi(self.heads, apart, dtype)
+        elif self.positions == "relative":
+            bias = self.relative[bucket(apart)].movedim(-1, 0)
+        if self.window:
+            hidden = torch.zeros(apart.shape, dtype=dtype, device=apart.device).masked_fill(
+                apart >= self.window, -math.inf
+            )
+            bias = hidden if bias is None else bias + hidden
+        return bias
+
+    def initial_state(self, batch: int) -> State:
+        like = self.qkv.weight
+        empty = like.new_zeros(batch, self.heads, 0, like.shape[1] // self.heads)
+        state = {"k": empty, "v": empty, "position": torch.zeros(batch, dtype=torch.int64, device=like.device)}
+        return state | {f"conv_{name}": conv.initial_state(batch) for name, conv in self.convs.items()}
+
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
+        convolved, new = [], {}
+        for name, conv in self.convs.items():
+            y, new[f"conv_{name}"] = conv.step(x, state[f"conv_{name}"])
+            convolved.append(self.conv_activation(y)[:, None])
+        q, k, v = self._project(x[:, None], convolved)  # (batch, h, 1, d)
+        now = state["position"][:1]  # every row of a batch is at the same position
+        if self.positions == "rotary":
+            q, k = (rotary(t, now, self.rotary_fraction) for t in (q, k))
+        k, v = torch.cat([state["k"], k], dim=2), torch.cat([state["v"], v], dim=2)
+        if self.window:
+            k, v = k[:, :, -self.window :], v[:, :, -self.window :]
+        held = now - torch.arange(k.shape[2] - 1, -1, -1, device=x.device)  # positions of the keys held
+        y = attention_definition(q, k, v, self._bias(distance(now, held), x.dtype))
+        y = self.out(y.transpose(1, 2).flatten(2)[:, 0])
+        return y, {"k": k, "v": v, "position": state["position"] + 1, **new}
+
+    def state_size(self, length: int) -> int:
+        width = self.out.in_features
+        held = min(length, self.window) if self.window else length
+        return 2 * held * width + sum((conv.weight.shape[1] - 1) * width for conv in self.convs.values())
+
+    def flops(self, length: int) -> int:
+        seen = sum(min(t + 1, self.window or t + 1) for t in range(length))  # pairs of query and key
+        scores = 4 * seen * self.out.in_features
+        return linear_flops(length, self.qkv, self.out) + scores + sum(c.flops(length) for c in self.convs.values())

@@ -1,0 +1,57 @@
+"""What a sequence mixer is.
+
+Any `nn.Module` that maps (batch, length, width) to the same shape and does not look ahead can be trained. The built-in
+ones derive from `Mixer` and add a recurrent form, the size of its state, and a count of operations.
+
+A mixer's constructor takes `width` first and its options by keyword, each with a default. Four keywords are filled in by
+the model where a constructor has them: `length` (the longest row), `layer` and `layers` (which layer, of how many), and
+`positions` (the kind of positions the model asks for: "none", "rotary", "alibi", "hard_alibi" or "relative").
+
+Initialisation: the model draws the weight of every nn.Linear from N(0, 0.02), zeroes its bias, and divides a Linear
+called `out` (the end of a residual branch) by sqrt(2 x layers). Then it calls `initialise()` where a mixer has one, for the
+parts whose own law matters. Other parameters keep what the constructor gave them.
+"""
+
+from torch import Tensor, nn
+
+from recollect.spec import SpecError
+
+State = dict[str, Tensor]
+"""What a mixer carries from token to token: named tensors, axis 0 the batch. Integer tensors (a position) are bookkeeping."""
+
+
+class Mixer(nn.Module):
+    """A sequence mixer with a parallel and a recurrent form."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, length, width) -> (batch, length, width), causal."""
+        raise TypeError(f"{type(self).__name__} must define forward")
+
+    def initial_state(self, batch: int) -> State:
+        """The state before the first token."""
+        raise TypeError(f"{type(self).__name__} must define initial_state")
+
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """One token: (batch, width) and a state give (batch, width) and the next state."""
+        raise TypeError(f"{type(self).__name__} must define step")
+
+    def state_size(self, length: int) -> int:
+        """Elements of the state of one sequence after `length` tokens."""
+        raise TypeError(f"{type(self).__name__} must define state_size")
+
+    def flops(self, length: int) -> int:
+        """Floating-point operations of `forward` for one sequence: two for a multiply-add, matrix products and scans only."""
+        raise TypeError(f"{type(self).__name__} must define flops")
+
+
+def linear_flops(length: int, *linears: nn.Linear | None) -> int:
+    """Operations of some linear maps over one sequence."""
+    return sum(2 * length * layer.weight.numel() for layer in linears if layer is not None)
+
+
+def divides(what: str, parts: int, width: int) -> int:
+    """`width // parts`, or an error that names both."""
+    if parts < 1 or width % parts:
+        choices = ", ".join(str(n) for n in range(1, min(width, 64) + 1) if width % n == 0)
+        raise SpecError(f"{what}: {parts} does not divide width {width}; choose from: {choices}")
+    return width // parts

@@ -1,0 +1,79 @@
+"""DeltaNet (Yang et al. 2024): a linear memory that, before it writes a value, takes away what the key already holds.
+
+Glossary: q, k, v = queries, keys, values; beta = how much is written; alpha = how much is kept (Gated DeltaNet);
+S = the memory; h = heads; d = width / heads.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.ops.activations import sigmoid, silu
+from recollect.ops.delta_rule import delta_rule, delta_rule_flops, delta_rule_step
+from recollect.ops.short_conv import ShortConv
+from recollect.spec import SpecError
+
+
+class DeltaNet(Mixer):
+    """The delta rule on convolved q, k, v with silu; q and k of length 1, beta in (0, 1), each head's output normalised.
+
+    heads: how many heads the width is split into.
+    kernel: length of the short convolutions on q, k and v.
+    """
+
+    def __init__(self, width: int, *, heads: int = 2, kernel: int = 4):
+        super().__init__()
+        head_dim = divides("delta rule: heads", heads, width)
+        if kernel < 1:
+            raise SpecError(f"delta rule: kernel {kernel} is too short; choose 1 or more")
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.conv = ShortConv(3 * width, kernel, bias=False)
+        self.beta = nn.Linear(width, heads, bias=False)
+        self.norm = nn.RMSNorm(head_dim, eps=1e-6)
+        self.out = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
+        q, k, v = (t.transpose(1, 2) for t in self._split(self.conv(self.qkv(x))))  # (batch, h, length, d)
+        log_alpha = self._log_alpha(x)
+        y = delta_rule(
+            q, k, v, sigmoid(self.beta(x)).transpose(1, 2), None if log_alpha is None else log_alpha.transpose(1, 2)
+        )
+        return self._finish(y.transpose(1, 2), x)
+
+    def _split(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Activated and normalised queries, keys and values: three of (..., h, d)."""
+        q, k, v = (t.unflatten(-1, (self.heads, -1)) for t in silu(qkv).chunk(3, dim=-1))
+        return _unit(q) * q.shape[-1] ** -0.5, _unit(k), v
+
+    def _log_alpha(self, x: Tensor) -> Tensor | None:
+        """The log of alpha (..., h); none here: nothing is forgotten but what is overwritten."""
+        return None
+
+    def _finish(self, y: Tensor, x: Tensor) -> Tensor:
+        """From the heads' readings (..., h, d) to the output (..., width)."""
+        return self.out(self.norm(y).flatten(-2))
+
+    def initial_state(self, batch: int) -> State:
+        head_dim = self.out.in_features // self.heads
+        memory = self.out.weight.new_zeros(batch, self.heads, head_dim, head_dim)
+        return {"S": memory, "conv": self.conv.initial_state(batch)}
+
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
+        convolved, conv = self.conv.step(self.qkv(x), state["conv"])
+        q, k, v = self._split(convolved)  # (batch, h, d)
+        y, memory = delta_rule_step(q, k, v, sigmoid(self.beta(x)), self._log_alpha(x), state["S"])
+        return self._finish(y, x), {"S": memory, "conv": conv}
+
+    def state_size(self, length: int) -> int:
+        return self.out.in_features**2 // self.heads + self.conv.weight[:, 1:].numel()
+
+    def flops(self, length: int) -> int:
+        head_dim = self.out.in_features // self.heads
+        maps = linear_flops(length, self.qkv, self.beta, self.out) + self.conv.flops(length)
+        return maps + self.heads * delta_rule_flops(length, head_dim, head_dim)
+
+
+def _unit(x: Tensor) -> Tensor:
+    """x with length 1, and no jump where it is zero."""
+    return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + 1e-6)

@@ -1,0 +1,41 @@
+"""Gated DeltaNet (Yang et al. 2025): DeltaNet whose memory also fades, and whose output is gated.
+
+    alpha_t = exp(-A softplus(W_a x_t + dt_bias))        y = W_out (norm(read) * silu(W_z x))
+
+Glossary as in deltanet.py; A = a head's rate of decay, dt_bias = the bias of its time step, both as Mamba2 has them;
+z = the output gate.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from recollect.mixers.base import linear_flops
+from recollect.mixers.deltanet import DeltaNet
+from recollect.ops.activations import silu, softplus
+
+
+class GatedDeltaNet(DeltaNet):
+    """DeltaNet with a decay of the memory, one a head and token, and an output gate.
+
+    heads: how many heads the width is split into.
+    kernel: length of the short convolutions on q, k and v.
+    """
+
+    def __init__(self, width: int, *, heads: int = 2, kernel: int = 4):
+        super().__init__(width, heads=heads, kernel=kernel)
+        self.a = nn.Linear(width, heads, bias=False)
+        self.z = nn.Linear(width, width, bias=False)
+        self.A_log = nn.Parameter(torch.empty(heads).uniform_(0.01, 16).log())
+        dt = torch.empty(heads).uniform_(math.log(1e-3), math.log(0.1)).exp()  # time steps at the start, log-uniform
+        self.dt_bias = nn.Parameter(dt + torch.log(-torch.expm1(-dt)))  # softplus of it is dt
+
+    def _log_alpha(self, x: Tensor) -> Tensor:
+        return -self.A_log.exp() * softplus(self.a(x) + self.dt_bias)
+
+    def _finish(self, y: Tensor, x: Tensor) -> Tensor:
+        return self.out(self.norm(y).flatten(-2) * silu(self.z(x)))
+
+    def flops(self, length: int) -> int:
+        return super().flops(length) + linear_flops(length, self.a, self.z)

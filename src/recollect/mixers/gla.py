@@ -1,0 +1,74 @@
+"""GLA (Yang et al. 2023): linear attention with a decay for each key channel and token, and an output gate.
+
+    alpha_t = sigmoid(W_2 W_1 x_t + b)^(1/16)        y = W_out (norm(read) * silu(W_r x))
+
+Glossary: q, k, v = queries, keys, values; alpha = how much of each row of the state S is kept; r = the output gate;
+h = heads; d = width / heads. Keys are half as long as values, as in the paper.
+"""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.ops.activations import silu
+from recollect.ops.gated_linear_attention import (
+    gated_linear_attention,
+    gated_linear_attention_flops,
+    gated_linear_attention_step,
+)
+from recollect.spec import SpecError
+
+TEMPERATURE = 16  # the root taken of the sigmoid: decays start near 1
+
+
+class GLA(Mixer):
+    """Gated linear attention.
+
+    heads: how many heads the width is split into.
+    rank: rank of the map from the input to the decays.
+    """
+
+    def __init__(self, width: int, *, heads: int = 2, rank: int = 16):
+        super().__init__()
+        head_dim = divides("gla: heads", heads, width)
+        if rank < 1:
+            raise SpecError(f"gla: rank {rank} must be at least 1")
+        self.heads, self.key_dim = heads, max(1, head_dim // 2)
+        keys = heads * self.key_dim
+        self.qkv = nn.Linear(width, 2 * keys + width, bias=False)
+        self.decay = nn.Sequential(nn.Linear(width, rank, bias=False), nn.Linear(rank, keys))
+        self.r = nn.Linear(width, width)
+        self.norm = nn.RMSNorm(head_dim, eps=1e-6)
+        self.out = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
+        y = gated_linear_attention(*(t.transpose(1, 2) for t in self._project(x)))  # (batch, h, length, d)
+        return self._finish(y.transpose(1, 2), x)
+
+    def _project(self, x: Tensor) -> list[Tensor]:
+        """q, k, v and the log of alpha: four of (..., h, dim)."""
+        keys = self.heads * self.key_dim
+        q, k, v = self.qkv(x).split((keys, keys, x.shape[-1]), dim=-1)
+        log_alpha = F.logsigmoid(self.decay(x)) / TEMPERATURE
+        return [t.unflatten(-1, (self.heads, -1)) for t in (q * self.key_dim**-0.5, k, v, log_alpha)]
+
+    def _finish(self, y: Tensor, x: Tensor) -> Tensor:
+        """From the heads' readings (..., h, d) to the output (..., width)."""
+        return self.out(self.norm(y).flatten(-2) * silu(self.r(x)))
+
+    def initial_state(self, batch: int) -> State:
+        head_dim = self.out.in_features // self.heads
+        return {"S": self.out.weight.new_zeros(batch, self.heads, self.key_dim, head_dim)}
+
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
+        q, k, v, log_alpha = self._project(x)  # (batch, h, dim)
+        y, memory = gated_linear_attention_step(q, k, v, log_alpha, state["S"])
+        return self._finish(y, x), {"S": memory}
+
+    def state_size(self, length: int) -> int:
+        return self.key_dim * self.out.in_features
+
+    def flops(self, length: int) -> int:
+        one = gated_linear_attention_flops(length, self.key_dim, self.out.in_features // self.heads)
+        linears = (m for m in self.modules() if isinstance(m, nn.Linear))
+        return linear_flops(length, *linears) + self.heads * one

@@ -1,0 +1,142 @@
+"""H3 (Fu et al. 2023, "Hungry Hungry Hippos"): y = W_o (q . SSM_diagonal(SSM_shift(k) v^T)), head by head.
+
+    SSM_shift:     k'_t = sum_{j < N} S_j k_{t-j} + D_s k_t                      one learned filter of N taps a channel
+    SSM_diagonal:  s_t = e^{dt A} s_{t-1} + u_t,   y_t = 2 Re(C (e^{dt A} - 1) / A . s_t) + D u_t      one a head (S4D)
+
+Glossary: q, k, v = queries, keys, values; N = state; u = k' v^T, an entry of a head's outer product; A = -decay + i
+frequency, N / 2 of them (each stands for a conjugate pair); dt = step; C = read-out; D, D_s = skips.
+Complex numbers are pairs of reals on the last axis: PyTorch's complex product on the CPU rounds a tensor's last
+elements differently from the others, and a member's bits would depend on its company.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.ops.long_conv import long_conv, long_conv_flops
+from recollect.spec import SpecError
+
+
+class H3(Mixer):
+    """H3 with a true recurrent form: the last `state` keys and the diagonal SSM's states.
+
+    head_dim: width of a head; queries meet outer products of keys and values of that size.
+    state: N, taps of the shift and size of the diagonal state; 0: as many as the longest row (64 is common elsewhere).
+    """
+
+    exact_causality = False  # the rounding of Fourier transforms looks ahead
+
+    def __init__(self, width: int, *, length: int, head_dim: int = 2, state: int = 0):
+        super().__init__()
+        if state < 0:
+            raise SpecError(
+                f"h3: state {state} is negative; give a size of at least 1, or 0 for the longest row's length"
+            )
+        divides("h3: head_dim", head_dim, width)
+        self.head_dim, self.heads, self.state = head_dim, width // head_dim, state or length
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        bound = self.state**-0.5  # as nn.Conv1d starts with one channel a group
+        self.shift = nn.Parameter(torch.empty(width, self.state).uniform_(-bound, bound))
+        self.shift_skip = nn.Parameter(torch.randn(width))
+        self.diagonal = DiagonalSSM(self.heads, self.state)
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        k = long_conv(k, self.shift) + self.shift_skip * k
+        return self._read(q, self.diagonal(self._outer(k, v)))
+
+    def _outer(self, k: Tensor, v: Tensor) -> Tensor:
+        """(..., width) twice -> k v^T a head: (..., heads, head_dim * head_dim)."""
+        k, v = (t.unflatten(-1, (self.heads, self.head_dim)) for t in (k, v))
+        return (k[..., None] * v[..., None, :]).flatten(-2)
+
+    def _read(self, q: Tensor, y: Tensor) -> Tensor:
+        """Queries (..., width) applied to (..., heads, head_dim * head_dim), then the output map."""
+        q = q.unflatten(-1, (self.heads, self.head_dim))
+        y = (q[..., None] * y.unflatten(-1, (self.head_dim, self.head_dim))).sum(-2)  # (..., heads, head_dim)
+        return self.out(y.flatten(-2))
+
+    def initial_state(self, batch: int) -> State:
+        keys = self.shift.new_zeros(batch, self.state, self.qkv.in_features)
+        diagonal = self.shift.new_zeros(batch, self.heads, self.head_dim**2, *self.diagonal.C.shape[1:])
+        return {"keys": keys, "diagonal": diagonal}
+
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        keys = torch.cat([state["keys"][:, 1:], k[:, None]], dim=1)  # (batch, N, width)
+        k = (keys.flip(1) * self.shift.T).sum(1) + self.shift_skip * k
+        y, diagonal = self.diagonal.step(self._outer(k, v), state["diagonal"])
+        return self._read(q, y), {"keys": keys, "diagonal": diagonal}
+
+    def state_size(self, length: int) -> int:
+        return self.state * self.qkv.in_features + self.head_dim**2 * self.diagonal.C.numel()
+
+    def flops(self, length: int) -> int:
+        width, entries = self.qkv.in_features, self.qkv.in_features * self.head_dim
+        convolutions = long_conv_flops(length, width) + long_conv_flops(length, entries)
+        return (
+            linear_flops(length, self.qkv, self.out) + convolutions + 2 * length * (self.diagonal.C.numel() + entries)
+        )
+
+
+class DiagonalSSM(nn.Module):
+    """S4D (Gu et al. 2022) with its linear initialisation: A_n = -1/2 + i pi n, dt log-uniform in [0.001, 0.1]."""
+
+    def __init__(self, heads: int, state: int):
+        super().__init__()
+        pairs = (state + 1) // 2
+        self.log_dt = nn.Parameter(torch.empty(heads).uniform_(math.log(1e-3), math.log(0.1)))
+        self.log_decay = nn.Parameter(torch.full((heads, pairs), math.log(0.5)))
+        self.frequency = nn.Parameter(math.pi * torch.arange(pairs).expand(heads, pairs).clone())
+        self.C = nn.Parameter(torch.randn(heads, pairs, 2) * 0.5**0.5)
+        self.D = nn.Parameter(torch.randn(heads))
+
+    def forward(self, u: Tensor) -> Tensor:  # (batch, length, heads, entries) -> same
+        filter = self.filter(u.shape[1]).repeat_interleave(u.shape[3], dim=0)  # (heads * entries, length)
+        y = long_conv(u.flatten(2), filter).view_as(u)
+        return y + self.D[:, None] * u
+
+    def step(self, u: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """u (batch, heads, entries), state (batch, heads, entries, N / 2, 2)."""
+        state = _times(state, self._powers(torch.ones_like(self.log_dt[:1]))[:, None, :, 0])
+        state = torch.stack([state[..., 0] + u[..., None], state[..., 1]], dim=-1)
+        y = _times(state, self._read_out()[:, None])[..., 0].sum(-1)
+        return y + self.D[:, None] * u, state
+
+    def filter(self, length: int) -> Tensor:
+        """Its response to an impulse: (heads, length).
+
+        With t = a + b, e^{dt A t} = e^{dt A a} e^{dt A b}: the product of two tables of sqrt(length) times.
+        """
+        block = math.isqrt(length - 1) + 1
+        within = torch.arange(block, device=self.C.device, dtype=self.C.dtype)
+        low, high = self._powers(within), self._powers(block * within)  # (heads, N / 2, block, 2)
+        high = _times(high, self._read_out()[:, :, None])
+        low = torch.stack([low[..., 0], -low[..., 1]], dim=-1)
+        table = torch.einsum("hnac,hnbc->hab", high, low)  # the real part of the product, summed over n
+        return table.flatten(1)[:, :length]
+
+    def _powers(self, t: Tensor) -> Tensor:
+        """e^{dt A t} at some times: (heads, N / 2, times, 2)."""
+        dt = self.log_dt.exp()[:, None]
+        size = (-(dt * self.log_decay.exp())[..., None] * t).exp()
+        angle = (dt * self.frequency)[..., None] * t
+        return torch.stack([size * angle.cos(), size * angle.sin()], dim=-1)
+
+    def _read_out(self) -> Tensor:
+        """2 C (e^{dt A} - 1) / A, without cancellation where dt A is small: (heads, N / 2, 2)."""
+        dt, decay = self.log_dt.exp()[:, None], self.log_decay.exp()
+        angle = dt * self.frequency
+        real = torch.expm1(-dt * decay) * angle.cos() - 2 * (0.5 * angle).sin() ** 2
+        imaginary = (-dt * decay).exp() * angle.sin()
+        conjugate = torch.stack([-decay, -self.frequency], dim=-1) / (decay**2 + self.frequency**2)[..., None]
+        return 2 * _times(self.C, _times(torch.stack([real, imaginary], dim=-1), conjugate))
+
+
+def _times(a: Tensor, b: Tensor) -> Tensor:
+    """The product of complex numbers held as (..., 2)."""
+    real = a[..., 0] * b[..., 0] - a[..., 1] * b[..., 1]
+    return torch.stack([real, a[..., 0] * b[..., 1] + a[..., 1] * b[..., 0]], dim=-1)

@@ -1,0 +1,161 @@
+"""Mamba (Gu & Dao 2023), and its S6 core as the mixer of a Transformer layer.
+
+    u = silu(conv(W_u x))        z = W_z x        y = W_out (S6(u) * silu(z))
+    S6: dt = softplus(W_dt W_r u + b_dt), B = W_B u, C = W_C u, then the selective scan (ops/selective_scan.py)
+
+Glossary: dt = step size, from a projection of rank r; A, B, C, D = the state-space model's; n = state; z = gate;
+inner = expand x width, the channels of the scan.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from recollect.mixers.base import Mixer, State, linear_flops
+from recollect.ops.activations import silu, softplus
+from recollect.ops.selective_scan import selective_scan, selective_step
+from recollect.ops.short_conv import ShortConv
+from recollect.spec import SpecError
+
+
+class Mamba(Mixer):
+    """Mamba's own block: expansion, short convolution, selective scan and gate. It has no use for an MLP beside it.
+
+    state: size n of the state of each channel.
+    kernel: length of the short convolution.
+    expand: how many times the width the scan's channels are.
+    dt_rank: rank r of the projection that gives dt; 0 takes a 16th of the width, rounded up.
+    dt_min, dt_max: step sizes at the start, log-uniform between these.
+    conv: whether there is a convolution (its silu stays without it).
+    gate: whether the output is gated.
+    mimetic: start close to linear attention (Trockman et al. 2024): almost no decay (A = -exp(-8), dt = 1 whatever the token)
+        and W_C = W_B. The convolution starts as ever.
+    """
+
+    def __init__(
+        self, width: int, *, state: int = 16, kernel: int = 4, expand: int = 2, dt_rank: int = 0, dt_min: float = 1e-3,
+        dt_max: float = 0.1, conv: bool = True, gate: bool = True, mimetic: bool = False,
+    ):  # fmt: skip
+        super().__init__()
+        inner = expand * width
+        self.in_proj = nn.Linear(width, inner * (1 + gate), bias=False)  # u, then z
+        self.conv = ShortConv(inner, kernel) if conv else None
+        self.ssm = SelectiveSSM(inner, state, dt_rank or math.ceil(width / 16), dt_min, dt_max, mimetic)
+        self.out = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
+        u, *z = self.in_proj(x).split(self.out.in_features, dim=-1)  # (batch, length, inner)
+        y = self.ssm(silu(u if self.conv is None else self.conv(u)))
+        return self.out(y * silu(z[0]) if z else y)
+
+    def initial_state(self, batch: int) -> State:
+        state = {"ssm": self.ssm.initial_state(batch)}
+        return state if self.conv is None else state | {"conv": self.conv.initial_state(batch)}
+
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
+        u, *z = self.in_proj(x).split(self.out.in_features, dim=-1)  # (batch, inner)
+        new = {}
+        if self.conv is not None:
+            u, new["conv"] = self.conv.step(u, state["conv"])
+        y, new["ssm"] = self.ssm.step(silu(u), state["ssm"])
+        return self.out(y * silu(z[0]) if z else y), new
+
+    def state_size(self, length: int) -> int:
+        window = 0 if self.conv is None else self.conv.weight[:, 1:].numel()
+        return self.ssm.A_log.numel() + window
+
+    def flops(self, length: int) -> int:
+        convolution = 0 if self.conv is None else self.conv.flops(length)
+        return linear_flops(length, self.in_proj, self.out) + convolution + self.ssm.flops(length)
+
+
+class S6(Mixer):
+    """The selective scan alone: what Okpekpe & Orvieto (figure 8, "S6 + MLP") put in attention's place in a Transformer layer.
+
+    They give no details. Here: the scan at the model's width (no expansion, convolution, gate or activation) and an output
+    projection; dt, B and C come from the layer's input as in Mamba.
+
+    state: size n of the state of each channel.
+    dt_rank: rank r of the projection that gives dt; 0 takes a 16th of the width, rounded up.
+    dt_min, dt_max: step sizes at the start, log-uniform between these.
+    """
+
+    def __init__(
+        self, width: int, *, state: int = 16, dt_rank: int = 0, dt_min: float = 1e-3, dt_max: float = 0.1
+    ):  # fmt: skip
+        super().__init__()
+        self.ssm = SelectiveSSM(width, state, dt_rank or math.ceil(width / 16), dt_min, dt_max)
+        self.out = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
+        return self.out(self.ssm(x))
+
+    def initial_state(self, batch: int) -> State:
+        return {"ssm": self.ssm.initial_state(batch)}
+
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
+        y, h = self.ssm.step(x, state["ssm"])
+        return self.out(y), {"ssm": h}
+
+    def state_size(self, length: int) -> int:
+        return self.ssm.A_log.numel()
+
+    def flops(self, length: int) -> int:
+        return linear_flops(length, self.out) + self.ssm.flops(length)
+
+
+class SelectiveSSM(nn.Module):
+    """S6 with its weights: dt, B and C from the input, then the scan."""
+
+    def __init__(self, channels: int, state: int, dt_rank: int, dt_min: float, dt_max: float, mimetic: bool = False):
+        super().__init__()
+        self.dt_min, self.dt_max, self.mimetic = dt_min, dt_max, mimetic
+        self.x_proj = nn.Linear(channels, dt_rank + 2 * state, bias=False)
+        self.dt_proj = nn.Linear(dt_rank, channels)
+        self.A_log = nn.Parameter(torch.empty(channels, state))
+        self.D = nn.Parameter(torch.empty(channels))
+        self.initialise()
+
+    @torch.no_grad()
+    def initialise(self) -> None:
+        rank, state = self.dt_proj.in_features, self.A_log.shape[1]
+        self.D.fill_(1)
+        if self.mimetic:
+            self.A_log.fill_(-8)
+            self.dt_proj.weight.zero_()
+            self.dt_proj.bias.copy_(step_size_bias(self.D, 1, 1))
+            self.x_proj.weight[rank + state :] = self.x_proj.weight[rank : rank + state]
+        else:
+            self.A_log.copy_(torch.arange(1, state + 1).log())
+            self.dt_proj.weight.uniform_(-(rank**-0.5), rank**-0.5)
+            self.dt_proj.bias.copy_(step_size_bias(self.D, self.dt_min, self.dt_max))
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, length, channels)
+        dt, B, C = self._project(x)
+        return selective_scan(x, dt, -self.A_log.exp(), B, C, self.D)
+
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        state = self.A_log.shape[1]
+        dt, B, C = self.x_proj(x).split([self.dt_proj.in_features, state, state], dim=-1)
+        return softplus(self.dt_proj(dt)), B, C
+
+    def initial_state(self, batch: int) -> Tensor:
+        """(batch, channels, n), zeros."""
+        return self.A_log.new_zeros(batch, *self.A_log.shape)
+
+    def step(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:  # x (batch, channels)
+        dt, B, C = self._project(x)
+        return selective_step(h, x, dt, -self.A_log.exp(), B, C, self.D)
+
+    def flops(self, length: int) -> int:
+        """Operations for one sequence; the scan has six a state element: dt A, decay h, u B, their sum, and C . h."""
+        return linear_flops(length, self.x_proj, self.dt_proj) + 6 * length * self.A_log.numel()
+
+
+def step_size_bias(like: Tensor, dt_min: float, dt_max: float) -> Tensor:
+    """Biases shaped as `like` whose softplus is log-uniform in [dt_min, dt_max]: Mamba's start for dt."""
+    if not 0 < dt_min <= dt_max:
+        raise SpecError(f"mamba: dt_min {dt_min} and dt_max {dt_max} must satisfy 0 < dt_min <= dt_max")
+    dt = torch.empty_like(like).uniform_(math.log(dt_min), math.log(dt_max)).exp()
+    return dt + torch.log(-torch.expm1(-dt))  # the inverse of softplus

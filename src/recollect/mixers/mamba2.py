@@ -1,0 +1,98 @@
+"""Mamba2 (Dao & Gu 2024): heads with one scalar decay each, so that the scan is made of matrix products.
+
+    z, (x, B, C), dt = W_in x        x, B, C = silu(conv(x, B, C))        dt = softplus(dt + b_dt)
+    h_t = exp(dt_t A) h_{t-1} + dt_t B_t x_t^T        y_t = h_t^T C_t + D x_t        (ops/ssd.py)
+    out = W_out RMSNorm(y * silu(z))
+
+Glossary: dt = step size of a head; A, B, C, D = the state-space model's; n = state; p = head dim; z = gate;
+inner = expand x width = heads x p.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.mixers.mamba import step_size_bias
+from recollect.ops.activations import silu, softplus
+from recollect.ops.short_conv import ShortConv
+from recollect.ops.ssd import ssd, ssd_step
+from recollect.spec import SpecError
+
+
+class Mamba2(Mixer):
+    """Mamba2's own block. It has no use for an MLP beside it.
+
+    state: size n of B and C; a head's state is n x p.
+    head_dim: p; 0 takes 64, or where 64 does not divide the inner width, the largest smaller number that does.
+    kernel: length of the short convolution.
+    expand: how many times the width the inner width is.
+    groups: how many B and C there are, each shared by its part of the heads (the norm spans them all).
+    dt_min, dt_max: step sizes at the start, log-uniform between these.
+    """
+
+    def __init__(
+        self, width: int, *, state: int = 64, head_dim: int = 0, kernel: int = 4, expand: int = 2, groups: int = 1,
+        dt_min: float = 1e-3, dt_max: float = 0.1,
+    ):  # fmt: skip
+        super().__init__()
+        inner = expand * width
+        head_dim = head_dim or max(n for n in range(1, min(64, inner) + 1) if inner % n == 0)
+        self.heads = divides("mamba2: head_dim of the inner width", head_dim, inner)
+        if groups < 1 or self.heads % groups:
+            choices = ", ".join(str(n) for n in range(1, self.heads + 1) if self.heads % n == 0)
+            raise SpecError(f"mamba2: groups {groups} does not divide {self.heads} heads; choose from: {choices}")
+        self.state, self.groups, self.dt_min, self.dt_max = state, groups, dt_min, dt_max
+        convolved = inner + 2 * groups * state
+        self.in_proj = nn.Linear(width, inner + convolved + self.heads, bias=False)  # z, then x, B, C, then dt
+        self.conv = ShortConv(convolved, kernel)
+        self.dt_bias = nn.Parameter(torch.empty(self.heads))
+        self.A_log = nn.Parameter(torch.empty(self.heads))
+        self.D = nn.Parameter(torch.empty(self.heads))
+        self.norm = nn.RMSNorm(inner, eps=1e-5)
+        self.out = nn.Linear(inner, width, bias=False)
+        self.initialise()
+
+    @torch.no_grad()
+    def initialise(self) -> None:
+        self.dt_bias.copy_(step_size_bias(self.dt_bias, self.dt_min, self.dt_max))
+        self.A_log.uniform_(1, 16).log_()
+        self.D.fill_(1)
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
+        z, xBC, dt = self._project(x)
+        x, log_a, B, C = self._scanned(self.conv(xBC), dt)
+        y = ssd(x * dt[..., None], log_a, B, C) + self.D[:, None] * x  # (batch, length, heads, p)
+        return self.out(self.norm(y.flatten(-2) * silu(z)))
+
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        z, xBC, dt = self.in_proj(x).split([self.out.in_features, self.conv.weight.shape[0], self.heads], dim=-1)
+        return z, xBC, softplus(dt + self.dt_bias)
+
+    def _scanned(self, xBC: Tensor, dt: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """x (..., heads, p), log_a (..., heads), B and C (..., heads or 1, n)."""
+        shared = self.groups * self.state
+        x, B, C = silu(xBC).split([self.out.in_features, shared, shared], dim=-1)
+        B, C = (t.unflatten(-1, (self.groups, self.state)) for t in (B, C))
+        if self.groups > 1:
+            B, C = (t.repeat_interleave(self.heads // self.groups, dim=-2) for t in (B, C))
+        return x.unflatten(-1, (self.heads, -1)), -self.A_log.exp() * dt, B, C
+
+    def initial_state(self, batch: int) -> State:
+        head_dim = self.out.in_features // self.heads
+        ssm = self.A_log.new_zeros(batch, self.heads, self.state, head_dim)
+        return {"ssm": ssm, "conv": self.conv.initial_state(batch)}
+
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
+        z, xBC, dt = self._project(x)
+        xBC, window = self.conv.step(xBC, state["conv"])
+        x, log_a, B, C = self._scanned(xBC, dt)
+        y, h = ssd_step(state["ssm"], x * dt[..., None], log_a, B, C)
+        y = y + self.D[:, None] * x  # (batch, heads, p)
+        return self.out(self.norm(y.flatten(-2) * silu(z))), {"ssm": h, "conv": window}
+
+    def state_size(self, length: int) -> int:
+        return self.state * self.out.in_features + self.conv.weight[:, 1:].numel()
+
+    def flops(self, length: int) -> int:
+        scan = 5 * length * self.state * self.out.in_features  # the recurrence's: decay h, B x^T, their sum, and h^T C
+        return linear_flops(length, self.in_proj, self.out) + self.conv.flops(length) + scan

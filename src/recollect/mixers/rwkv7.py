@@ -1,0 +1,99 @@
+"""RWKV-7 time mixing (Peng et al. 2025, "RWKV-7 Goose with Expressive Dynamic State Evolution").
+
+    x_c = x_t + (x_{t-1} - x_t) mu_c                                   c = r, w, k, v, a, g
+    r, k, v = W x;    log_w = -e^{-1/2} sigmoid(w_0 + tanh(x_w A_w) B_w)
+    a = sigmoid(a_0 + x_a A_a B_a);    g = sigmoid(x_g A_g) B_g
+    kappa = normalised(k xi);    k' = k (1 + (a - 1) alpha)
+    y_t = W_o (g (norm(wkv7(r, k', v, log_w, -kappa, a kappa)) + (r . rho k') v))      wkv7: see ops/wkv7.py
+
+Glossary: mu = how much of the token before; a = rate at which the state is rewritten (in context); kappa = removal key;
+xi, alpha = removal and replacement scales; rho = bonus of the present token; g = gate; A, B = low-rank maps.
+Left out: from its second layer on, the paper mixes v with the first layer's v. A mixer sees its own layer only.
+The paper's channel mixing stands where the model has its MLP, so it is not part of this mixer.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.mixers.rwkv import depth, shifted, spread
+from recollect.mixers.rwkv6 import HeadNorm
+from recollect.ops.wkv7 import wkv7, wkv7_flops, wkv7_step
+
+
+class RWKV7(Mixer):
+    """RWKV-7's time mixing; `layer` of `layers` decides how decays and mixes start.
+
+    head_dim: width of a head (a model narrower than that is one head).
+    """
+
+    def __init__(self, width: int, *, layer: int, layers: int, head_dim: int = 64):
+        super().__init__()
+        late, early = depth("rwkv7", layer, layers)
+        self.dim = min(head_dim, width)
+        heads = divides("rwkv7: head_dim", self.dim, width)
+        channel = torch.arange(width) / width
+        powers = {"r": (0.2, 0.0), "w": (0.9, 0.0), "k": (0.9, 0.4), "v": (0.4, 0.6), "a": (0.9, 0.0), "g": (0.2, 0.0)}
+        self.mix = nn.Parameter(torch.stack([1 - (channel ** (p * early) + q * late) for p, q in powers.values()]))
+        self.decay = nn.Parameter(-6.5 + 5 * spread(width) ** (0.85 + late**0.5))
+        self.decay_A, self.decay_B = _low_rank(width, 1.8 * width**0.5)
+        self.rate = nn.Parameter(torch.zeros(width))
+        self.rate_A, self.rate_B = _low_rank(width, 1.8 * width**0.5)
+        self.gate_A, self.gate_B = _low_rank(width, 0.6 * width**0.8)
+        self.removal = nn.Parameter(torch.full((width,), 0.85))
+        self.replacement = nn.Parameter(torch.ones(width))
+        self.bonus = nn.Parameter(torch.zeros(heads, self.dim))
+        self.receptance = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, width, bias=False)
+        self.value = nn.Linear(width, width, bias=False)
+        self.norm = HeadNorm(heads, self.dim)
+        self.out = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
+        r, k, v, *others, g = self._project(x, shifted(x))
+        y = wkv7(*(t.transpose(1, 2) for t in (r, k, v, *others))).transpose(1, 2)  # (batch, length, heads, dim)
+        return self._read(y, r, k, v, g)
+
+    def _project(self, x: Tensor, last: Tensor) -> tuple[Tensor, ...]:
+        """What the state takes: r, k, v, log decay, minus kappa and a kappa (..., heads, dim); and the gate (..., width)."""
+        r, w, k, v, a, g = (x[..., None, :] + (last - x)[..., None, :] * self.mix).unbind(-2)
+        log_w = -math.exp(-0.5) * torch.sigmoid(self.decay + torch.tanh(w @ self.decay_A) @ self.decay_B)
+        a = torch.sigmoid(self.rate + (a @ self.rate_A) @ self.rate_B)
+        r, k, v = self.receptance(r), self.key(k), self.value(v)
+        kappa = F.normalize((k * self.removal).unflatten(-1, (-1, self.dim)), dim=-1)
+        k = k * (1 + (a - 1) * self.replacement)
+        r, k, v, log_w, a = (t.unflatten(-1, (-1, self.dim)) for t in (r, k, v, log_w, a))
+        return r, k, v, log_w, -kappa, a * kappa, torch.sigmoid(g @ self.gate_A) @ self.gate_B
+
+    def _read(self, y: Tensor, r: Tensor, k: Tensor, v: Tensor, g: Tensor) -> Tensor:
+        """What leaves the mixer: the state's answer and the present token's bonus, gated."""
+        y = self.norm(y) + (r * self.bonus * k).sum(-1, keepdim=True) * v
+        return self.out(y.flatten(-2) * g)
+
+    def initial_state(self, batch: int) -> State:
+        width = self.out.in_features
+        S = self.bonus.new_zeros(batch, width // self.dim, self.dim, self.dim)
+        return {"last": self.bonus.new_zeros(batch, width), "S": S}
+
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
+        r, k, v, log_w, a, b, g = self._project(x, state["last"])
+        y, S = wkv7_step(r, k, v, log_w, a, b, state["S"])
+        return self._read(y, r, k, v, g), {"last": x, "S": S}
+
+    def state_size(self, length: int) -> int:
+        return self.out.in_features * (1 + self.dim)
+
+    def flops(self, length: int) -> int:
+        low_rank = (self.decay_A, self.decay_B, self.rate_A, self.rate_B, self.gate_A, self.gate_B)
+        scan = self.bonus.shape[0] * wkv7_flops(length, self.dim, self.dim)
+        linears = linear_flops(length, self.receptance, self.key, self.value, self.out)
+        return linears + 2 * length * sum(t.numel() for t in low_rank) + scan
+
+
+def _low_rank(width: int, size: float) -> tuple[nn.Parameter, nn.Parameter]:
+    """A, zero, and B, a tenth of orthogonal; the rank is `size` to the nearest multiple of 32, at least one."""
+    rank = max(32, round(size / 32) * 32)
+    return nn.Parameter(torch.zeros(width, rank)), nn.Parameter(nn.init.orthogonal_(torch.empty(rank, width), gain=0.1))

@@ -1,0 +1,76 @@
+"""Softmax attention (Vaswani et al. 2017).
+
+    y_t = sum_{s <= t} softmax_s(q_t . k_s / sqrt(d) + b_ts) v_s
+
+Shapes: q, k (batch, heads, length, dim), v (batch, heads, length, dim_v).
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from recollect.ops.fold import folded
+from recollect.rng import dropout
+
+_aten = torch.ops.aten
+
+
+def attention_definition(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, drop: float = 0.0) -> Tensor:
+    """Attention as it is written; `bias` (heads, length, length) is added to the scores (-inf hides)."""
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])  # (batch, heads, length, length)
+    future = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).triu(1 + k.shape[-2] - q.shape[-2])
+    scores = scores.masked_fill(future, -math.inf)
+    if bias is not None:
+        scores = scores + bias
+    weights = scores.softmax(dim=-1)
+    return dropout(weights, drop) @ v
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, drop: float = 0.0) -> Tensor:
+    """The same, through PyTorch's flash kernels wherever they apply."""
+    same_shape = q.shape == k.shape == v.shape
+    on_gpu = q.is_cuda and q.dtype in (torch.bfloat16, torch.float16) and q.shape[-1] % 8 == 0 and q.shape[-1] <= 256
+    if bias is None and drop == 0 and same_shape and (on_gpu or not q.is_cuda):
+        return _flash(q.contiguous(), k.contiguous(), v.contiguous())[0]
+    return attention_definition(q, k, v, bias, drop)
+
+
+def _forward(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    if q.is_cuda:
+        out, logsumexp, *_ = _aten._scaled_dot_product_flash_attention(q, k, v, 0.0, True, False)
+    else:
+        out, logsumexp = _aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, True)
+    return out.contiguous(), logsumexp.contiguous()
+
+
+def _backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, logsumexp: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    if q.is_cuda:
+        n = q.shape[-2]
+        unused = (
+            torch.zeros(2, dtype=torch.uint64, device=q.device),
+            torch.empty(0, dtype=torch.uint64, device=q.device),
+        )
+        grads = _aten._scaled_dot_product_flash_attention_backward(
+            grad, q, k, v, out, logsumexp, None, None, n, n, 0.0, True, *unused
+        )
+    else:
+        grads = _aten._scaled_dot_product_flash_attention_for_cpu_backward(grad, q, k, v, out, logsumexp, 0.0, True)
+    dq, dk, dv = grads[:3]
+    return dq.contiguous(), dk.contiguous(), dv.contiguous()
+
+
+def _fake(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    precise = torch.float32 if q.dtype in (torch.bfloat16, torch.float16) else q.dtype
+    return torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=precise)
+
+
+def _fake_backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, logsumexp: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+
+
+_flash = folded("attention", _forward, _backward, _fake, _fake_backward)

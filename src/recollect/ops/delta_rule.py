@@ -1,0 +1,98 @@
+"""The delta rule (Schlag et al. 2021; DeltaNet, Yang et al. 2024), and with a decay (Gated DeltaNet, Yang et al. 2025).
+
+    S_t = alpha_t (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T        y_t = S_t^T q_t
+
+S (dim, dim_v) is the papers' state transposed. alpha_t in [0, 1] forgets, beta_t in (0, 1) writes; without `log_alpha`
+alpha is 1. With u_t = beta_t (v_t - alpha_t S_{t-1}^T k_t), what is written, S_t = alpha_t S_{t-1} + k_t u_t^T. So in
+a chunk that starts from S, with D_ij = alpha_{j+1} .. alpha_i and a_i = alpha_1 .. alpha_i, all u come from one
+triangular system:
+
+    (1 + A) U = beta (V - a K S)        A_ij = beta_i D_ij k_i . k_j  for j < i        Y = a Q S + (D * Q K^T) U
+
+Decays are products of numbers of at most 1, formed as exp of sums, never as quotients: none overflows, alpha may be 0.
+
+Shapes: q, k (batch, heads, length, dim), v (batch, heads, length, dim_v), beta, log_alpha (batch, heads, length).
+"""
+
+import torch
+from torch import Tensor
+
+from recollect.ops.linear_attention import chunked, precise
+from recollect.ops.ssd import segment_sum
+
+CHUNK = 64  # tokens whose writes are found together
+
+
+def delta_rule_step(
+    q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """One token, q, k (batch, heads, dim), beta (batch, heads): y and the next state (batch, heads, dim, dim_v)."""
+    if log_alpha is not None:
+        state = log_alpha.exp()[..., None, None] * state
+    held = (k[..., None, :] @ state)[..., 0, :]  # what the state answers to the key
+    state = state + k[..., :, None] * (beta[..., None] * (v - held))[..., None, :]
+    return (q[..., None, :] @ state)[..., 0, :], state
+
+
+def delta_rule_definition(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None = None) -> Tensor:
+    """One token after another."""
+    state = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1])
+    out = []
+    for t in range(q.shape[2]):
+        forget = None if log_alpha is None else log_alpha[:, :, t]
+        y, state = delta_rule_step(q[:, :, t], k[:, :, t], v[:, :, t], beta[:, :, t], forget, state)
+        out.append(y)
+    return torch.stack(out, dim=2)
+
+
+@precise
+def delta_rule(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None = None) -> Tensor:
+    """The same by chunks: one triangular solve for all of them, then the state from chunk to chunk."""
+    length = q.shape[2]
+    q, k, v, beta = (chunked(x, CHUNK) for x in (q, k, v, beta[..., None]))  # (batch, heads, chunks, chunk, ...)
+    within, since_start = _decays(beta, log_alpha)
+    alone = q.shape[2] == 1  # a single chunk starts from nothing
+    right = beta * (v if alone else torch.cat([v, since_start * k], dim=-1))
+    solved = torch.linalg.solve_triangular(beta * (k @ k.mT) * within, right, upper=False, unitriangular=True)
+    scores = (q @ k.mT) * within
+    if alone:
+        y = scores @ solved
+    else:
+        u, w = solved.split((v.shape[-1], k.shape[-1]), dim=-1)
+        to_end = within[..., -1, :, None]
+        written, read = _between(since_start * q, to_end * k, since_start[..., -1:, :], u, w)
+        y = scores @ written + read
+    return y.flatten(2, 3)[:, :, :length]
+
+
+def delta_rule_flops(length: int, dim: int, dim_v: int) -> int:
+    """Operations of the matrix products and the solve above, for one head of one sequence."""
+    chunk = min(CHUNK, length)
+    chunks = -(-length // chunk)
+    columns = dim_v if chunks == 1 else dim_v + dim
+    between = 0 if chunks == 1 else 6 * chunk * dim * dim_v
+    return chunks * (2 * chunk**2 * (2 * dim + dim_v) + solve_flops(chunk, columns) + between)
+
+
+def solve_flops(rows: int, columns: int) -> int:
+    """Operations of a solve with a triangular matrix whose diagonal is 1."""
+    return rows * (rows - 1) * columns
+
+
+def _decays(beta: Tensor, log_alpha: Tensor | None) -> tuple[Tensor, Tensor]:
+    """D (..., chunk, chunk), zero above the diagonal, and a (..., chunk, 1)."""
+    if log_alpha is None:
+        return beta.new_ones(beta.shape[-2], beta.shape[-2]).tril(), torch.ones_like(beta)
+    log_alpha = chunked(log_alpha[..., None], CHUNK)
+    return segment_sum(log_alpha[..., 0]).exp(), log_alpha.cumsum(-2).exp()
+
+
+def _between(q: Tensor, k: Tensor, through: Tensor, u: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    """From chunk to chunk: what is written, U - W S, and what is read of the state before, Q S."""
+    state = u.new_zeros(*u.shape[:2], k.shape[-1], u.shape[-1])
+    written, read = [], []
+    for q_n, k_n, through_n, u_n, w_n in zip(*(x.unbind(2) for x in (q, k, through, u, w)), strict=True):
+        written.append(u_n - w_n @ state)
+        read.append(q_n @ state)
+        state = through_n * state + k_n.mT @ written[-1]  # (batch, heads, dim, dim_v)
+    return torch.stack(written, dim=2), torch.stack(read, dim=2)

@@ -1,0 +1,69 @@
+"""Gated linear attention (GLA, Yang et al. 2023): linear attention whose state fades, each row of it at its own rate.
+
+    S_t = diag(alpha_t) S_{t-1} + k_t^T v_t        y_t = q_t S_t
+
+Written out, y_t = sum_{s <= t} sum_c q_tc (alpha_{s+1,c} .. alpha_{t,c}) k_sc v_s. The paper's parallel form divides k
+by its product of alphas, which overflows. Here every decay is exp of a sum of logs that is at most 0: from the start of a
+chunk, to its end, or between two tokens of one chunk.
+
+Shapes: q, k, log_alpha (batch, heads, length, dim), v (batch, heads, length, dim_v); log_alpha <= 0 and finite.
+"""
+
+import torch
+from torch import Tensor
+
+from recollect.ops.linear_attention import chunked, precise
+
+CHUNK = 16  # tokens between which each pair has its own decays: chunk x chunk x dim numbers
+
+
+def gated_linear_attention_step(
+    q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """One token, q, k, log_alpha (batch, heads, dim): y and the next state (batch, heads, dim, dim_v)."""
+    state = log_alpha.exp()[..., :, None] * state + k[..., :, None] * v[..., None, :]
+    return (q[..., None, :] @ state)[..., 0, :], state
+
+
+def gated_linear_attention_definition(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> Tensor:
+    """One token after another."""
+    state = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1])
+    out = []
+    for t in range(q.shape[2]):
+        y, state = gated_linear_attention_step(q[:, :, t], k[:, :, t], v[:, :, t], log_alpha[:, :, t], state)
+        out.append(y)
+    return torch.stack(out, dim=2)
+
+
+@precise
+def gated_linear_attention(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> Tensor:
+    """The same by chunks: pair by pair inside each, and through the state before it."""
+    length = q.shape[2]
+    q, k, v, log_alpha = (chunked(x, CHUNK) for x in (q, k, v, log_alpha))  # (batch, heads, chunks, chunk, ...)
+    since_start = log_alpha.cumsum(-2)
+    apart = since_start[..., :, None, :] - since_start[..., None, :, :]  # (batch, heads, chunks, chunk, chunk, dim)
+    scores = (q[..., :, None, :] * apart.clamp(max=0).exp() * k[..., None, :, :]).sum(-1)
+    y = scores.tril() @ v
+    if q.shape[2] > 1:
+        to_end = since_start[..., -1:, :] - since_start
+        written = (k * to_end.exp()).mT @ v  # (batch, heads, chunks, dim, dim_v)
+        y = y + (q * since_start.exp()) @ _before_each(written, since_start[..., -1, :, None].exp())
+    return y.flatten(2, 3)[:, :, :length]
+
+
+def gated_linear_attention_flops(length: int, dim: int, dim_v: int) -> int:
+    """Operations of the products above, for one head of one sequence; a pair's score has three factors."""
+    chunk = min(CHUNK, length)
+    chunks = -(-length // chunk)
+    between = 0 if chunks == 1 else 4 * chunk * dim * dim_v
+    return chunks * (chunk**2 * (3 * dim + 2 * dim_v) + between)
+
+
+def _before_each(written: Tensor, kept: Tensor) -> Tensor:
+    """The state before each chunk, from what each chunk adds and how much of the state it keeps."""
+    state = torch.zeros_like(written[:, :, 0])
+    states = []
+    for written_n, kept_n in zip(written.unbind(2), kept.unbind(2), strict=True):
+        states.append(state)
+        state = kept_n * state + written_n
+    return torch.stack(states, dim=2)

@@ -1,0 +1,89 @@
+"""Long causal convolution along the sequence, one filter a channel (H3: Fu et al. 2023; Hyena: Poli et al. 2023).
+
+    y_t = sum_{j <= t} h_j x_{t-j}        (h_j = 0 beyond the filter's end)
+
+Shapes: x (batch, length, channels), filter h (channels, taps); taps beyond the length are not seen.
+
+The fast form multiplies Fourier transforms of rows padded with zeros to twice their length. It does not look ahead, but
+its rounding does: changing x_t moves earlier outputs by noise of about the precision times |x_t| |h| (1e-7 of it in
+float32). Products of transforms are in real arithmetic on the CPU: PyTorch's complex product rounds the last few
+elements of a tensor differently from the others, and a member's bits would depend on its company.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from recollect.ops.fold import folded
+
+
+def long_conv_definition(x: Tensor, filter: Tensor) -> Tensor:
+    """The sum as it is written, one output after another."""
+    out = []
+    for t in range(x.shape[1]):
+        seen = min(t + 1, filter.shape[1])
+        past = x[:, t - seen + 1 : t + 1].flip(1)  # x_t, x_{t-1}, ...: (batch, seen, channels)
+        out.append((past * filter[:, :seen].T).sum(1))
+    return torch.stack(out, dim=1)
+
+
+def long_conv(x: Tensor, filter: Tensor) -> Tensor:
+    """The same through Fourier transforms, in float32 at least: (batch, length, channels)."""
+    length = x.shape[1]
+    filter = F.pad(filter[:, :length], (0, max(0, length - filter.shape[1])))
+    return _convolve(x, filter.T[None])[0]
+
+
+def long_conv_flops(length: int, channels: int) -> int:
+    """Floating-point operations for one sequence: three real transforms of 2.5 n log2 n, and a product of spectra."""
+    n = _padded(length)
+    return channels * (3 * 5 * n * (n.bit_length() - 1) // 2 + 6 * (n // 2 + 1))
+
+
+def _forward(x: Tensor, h: Tensor) -> tuple[Tensor]:
+    """x (groups * batch, length, channels), h (groups, length, channels) -> y like x."""
+    return (_inverse(_product(_spectra(x, h), _spectra(h, h)), x),)
+
+
+def _backward(grad: Tensor, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    grad_f = _spectra(grad, h)
+    grad_x = _inverse(_product(grad_f, _spectra(h, h), conjugate=True), x)
+    grad_h = _inverse(_product(grad_f, _spectra(x, h), conjugate=True).sum(1, keepdim=True), h)
+    return grad_x, grad_h
+
+
+def _spectra(x: Tensor, h: Tensor) -> Tensor:
+    """(groups * rows, length, channels) -> (groups, rows, channels, frequencies)."""
+    x = x.to(torch.promote_types(x.dtype, torch.float32)).transpose(1, 2)
+    return torch.fft.rfft(x.unflatten(0, (h.shape[0], -1)), n=_padded(x.shape[2]))
+
+
+def _inverse(spectra: Tensor, like: Tensor) -> Tensor:
+    """(groups, rows, channels, frequencies) -> (groups * rows, length, channels)."""
+    length = like.shape[1]
+    x = torch.fft.irfft(spectra, n=_padded(length))[..., :length]
+    return x.flatten(0, 1).transpose(1, 2).to(like.dtype).contiguous()
+
+
+def _padded(length: int) -> int:
+    """A power of two that holds a row and as many zeros."""
+    return 2 ** (2 * length - 1).bit_length()
+
+
+def _product(a: Tensor, b: Tensor, conjugate: bool = False) -> Tensor:
+    """a b, or a times the conjugate of b."""
+    if a.is_cuda:
+        return a * (b.conj() if conjugate else b)
+    imaginary = -b.imag if conjugate else b.imag
+    return torch.complex(a.real * b.real - a.imag * imaginary, a.real * imaginary + a.imag * b.real)
+
+
+def _fake(x: Tensor, h: Tensor) -> tuple[Tensor]:
+    return (torch.empty_like(x),)
+
+
+def _fake_backward(grad: Tensor, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(x), torch.empty_like(h)
+
+
+_convolve = folded("long_conv", _forward, _backward, _fake, _fake_backward, saves_output=False)

@@ -1,0 +1,51 @@
+"""Positions inside attention: rotary, ALiBi, hard ALiBi, relative.
+
+Rotary (Su et al. 2021): pairs of coordinates of q and k are rotated by an angle that grows with the position.
+ALiBi (Press et al. 2022): a score is lowered by slope x distance, one slope a head.
+Hard ALiBi (Jelassi et al. 2024): head h sees only the last h tokens (its own included); a last share of the heads sees all.
+Relative (T5, Raffel et al. 2020): a learned number a head and distance bucket is added to the score.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def rotary(x: Tensor, position: Tensor, fraction: float = 1.0, base: float = 10_000.0) -> Tensor:
+    """Rotate the first `fraction` of the dims of x (..., length, dim) by `position` (length,), halves paired (GPT-NeoX)."""
+    dims = int(x.shape[-1] * fraction) // 2 * 2
+    frequency = base ** (-torch.arange(0, dims, 2, device=x.device, dtype=torch.float32) / dims)  # (dims/2,)
+    angle = position.to(torch.float32)[:, None] * frequency  # (length, dims/2)
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    a, b, rest = x[..., : dims // 2], x[..., dims // 2 : dims], x[..., dims:]
+    return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], dim=-1)
+
+
+def distance(queries: Tensor, keys: Tensor) -> Tensor:
+    """How far each key lies before each query: (queries, keys)."""
+    return queries[:, None] - keys[None, :]
+
+
+def alibi(heads: int, apart: Tensor, dtype: torch.dtype) -> Tensor:
+    """ALiBi's bias for distances `apart` (queries, keys): (heads, queries, keys); slopes 2^(-8/n), 2^(-16/n), .. over n heads."""
+    slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1, device=apart.device) / heads)
+    return (-slopes[:, None, None] * apart).to(dtype)
+
+
+def hard_alibi(heads: int, apart: Tensor, dtype: torch.dtype) -> Tensor:
+    """Head h < heads/2 (at least one) sees the last h+1 tokens, the others all: (heads, queries, keys)."""
+    local = max(1, heads // 2) if heads > 1 else 0
+    reach = torch.full((heads,), torch.iinfo(torch.int64).max, device=apart.device)
+    reach[:local] = torch.arange(1, local + 1, device=apart.device)
+    return torch.zeros(heads, *apart.shape, dtype=dtype, device=apart.device).masked_fill(
+        apart >= reach[:, None, None], -math.inf
+    )
+
+
+def bucket(apart: Tensor, buckets: int = 32, furthest: int = 128) -> Tensor:
+    """T5's causal distance buckets: one a distance for the first half, then logarithmic up to `furthest`."""
+    near = buckets // 2
+    apart = apart.clamp(min=0)
+    far = near + (torch.log(apart.clamp(min=1).double() / near) / math.log(furthest / near) * (buckets - near)).long()
+    return torch.where(apart < near, apart, far.clamp(max=buckets - 1))

@@ -1,0 +1,113 @@
+"""The selective scan, S6 (Gu & Dao 2023): a diagonal state-space model whose step size, input and output depend on the token.
+
+    h_t = exp(dt_t A) h_{t-1} + dt_t x_t B_t        (one state of size n a channel)
+    y_t = C_t . h_t + D x_t
+
+Shapes: x, dt (batch, length, channels), A (channels, n), B, C (batch, length, n), D (channels,), y as x.
+
+Glossary: h = state; dt = step size (positive); A = rates of decay (negative); B, C = what a token writes and reads; u = dt x.
+"""
+
+import torch
+from torch import Tensor
+
+from recollect.ops.fold import folded
+from recollect.ops.linear_attention import precise
+
+CHUNK = 16
+"""Steps between the states that are kept for backward; those in between are computed again."""
+FORGOTTEN = -80.0
+"""The least exponent of a decay: e^-80 leaves nothing, and below it the CPU's exponential is ten times slower."""
+
+
+def selective_step(
+    h: Tensor, x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor
+) -> tuple[Tensor, Tensor]:
+    """One token: x, dt (batch, channels), B, C (batch, n), and h (batch, channels, n) give y and the next h."""
+    h = torch.exp(dt[..., None] * A) * h + (dt * x)[..., None] * B[:, None]
+    return (h * C[:, None]).sum(-1) + D * x, h
+
+
+def selective_scan_definition(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
+    """One token after another."""
+    h = x.new_zeros(x.shape[0], *A.shape)
+    out = []
+    for t in range(x.shape[1]):
+        y, h = selective_step(h, x[:, t], dt[:, t], A, B[:, t], C[:, t], D)
+        out.append(y)
+    return torch.stack(out, dim=1)
+
+
+@precise
+def selective_scan(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
+    """The same with its own backward, which keeps one state in `CHUNK`."""
+    y, _ = _scan(*(t.unsqueeze(0).contiguous() for t in (dt * x, dt, A, B, C)))
+    return y.squeeze(0) + D * x
+
+
+# Inside the op a leading axis of groups (the members of a cohort) has its own A, and the state is laid out
+# (groups, batch, n, channels): channels last, so that every step is a few long vector operations.
+
+
+def _decays(dt: Tensor, A: Tensor, out: Tensor) -> Tensor:
+    return torch.mul(dt[:, :, None], A, out=out).clamp_(min=FORGOTTEN).exp_()  # (groups, batch, n, channels)
+
+
+def _forward(u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
+    groups, batch, length, channels = u.shape
+    A = A.transpose(1, 2)[:, None].contiguous()  # (groups, 1, n, channels)
+    h = u.new_zeros(groups, batch, A.shape[2], channels)
+    decay = torch.empty_like(h)
+    y = torch.empty_like(u)
+    kept = u.new_empty(groups, batch, -(-length // CHUNK), *h.shape[2:])  # the state before each chunk
+    for t in range(length):
+        if t % CHUNK == 0:
+            kept[:, :, t // CHUNK] = h
+        h.mul_(_decays(dt[:, :, t], A, decay)).addcmul_(u[:, :, t, None], B[:, :, t, :, None])
+        y[:, :, t, None] = C[:, :, t, None] @ h
+    return y, kept
+
+
+def _backward(
+    grad: Tensor, u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    length = u.shape[2]
+    A = A.transpose(1, 2)[:, None].contiguous()  # (groups, 1, n, channels)
+    state = kept[:, :, 0].shape
+    h = u.new_empty(CHUNK + 1, *state)
+    decay = u.new_empty(CHUNK, *state)
+    dh, dA, scratch = u.new_zeros(state), u.new_zeros(state), u.new_empty(state)
+    du, ddt, dB, dC = (torch.empty_like(t) for t in (u, dt, B, C))
+    for start in reversed(range(0, length, CHUNK)):
+        size = min(CHUNK, length - start)
+        h[0] = kept[:, :, start // CHUNK]
+        for i in range(size):
+            t = start + i
+            torch.mul(h[i], _decays(dt[:, :, t], A, decay[i]), out=h[i + 1])
+            h[i + 1].addcmul_(u[:, :, t, None], B[:, :, t, :, None])
+        for i in reversed(range(size)):
+            t = start + i
+            dh.addcmul_(C[:, :, t, :, None], grad[:, :, t, None])
+            dC[:, :, t, None] = grad[:, :, t, None] @ h[i + 1].transpose(-1, -2)
+            dB[:, :, t, None] = u[:, :, t, None] @ dh.transpose(-1, -2)
+            du[:, :, t, None] = B[:, :, t, None] @ dh
+            dh.mul_(decay[i])  # from here on the gradient of h_{t-1}
+            torch.mul(dh, h[i], out=scratch)  # the gradient of dt_t A
+            dA.addcmul_(scratch, dt[:, :, t, None])
+            torch.sum(scratch.mul_(A), dim=2, out=ddt[:, :, t])
+    return du, ddt, dA.sum(1).transpose(1, 2).contiguous(), dB, dC
+
+
+def _fake(u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
+    groups, batch, length, channels = u.shape
+    return torch.empty_like(u), u.new_empty(groups, batch, -(-length // CHUNK), A.shape[2], channels)
+
+
+def _fake_backward(
+    grad: Tensor, u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    du, ddt, dA, dB, dC = (torch.empty_like(t) for t in (u, dt, A, B, C))
+    return du, ddt, dA, dB, dC
+
+
+_scan = folded("selective_scan", _forward, _backward, _fake, _fake_backward)

@@ -1,0 +1,87 @@
+"""State-space duality (Dao & Gu 2024, Mamba2): a linear recurrence with one scalar decay a head, by matrix products.
+
+    h_t = a_t h_{t-1} + B_t x_t^T        (n x p matrix a head)
+    y_t = h_t^T C_t
+
+Written out, y_t = sum_{s <= t} (a_{s+1} ... a_t) (C_t . B_s) x_s: attention with a decaying causal mask. The sequence is cut
+into chunks; within a chunk that form is used, and between chunks the recurrence carries h.
+
+Shapes: x (batch, length, heads, p), log_a (batch, length, heads), B, C (batch, length, heads or 1, n), y as x.
+
+Glossary: h = state; a = decay in (0, 1], given as its logarithm; B, C = keys and queries; x = values (Mamba2 passes dt x).
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from recollect.ops.linear_attention import precise
+
+CHUNK = 64
+"""The longest chunk: within it work grows with its square, between chunks with their number."""
+
+
+def ssd_step(h: Tensor, x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
+    """One token: x (batch, heads, p), log_a (batch, heads), B, C (batch, heads or 1, n), h (batch, heads, n, p)."""
+    h = log_a.exp()[..., None, None] * h + B[..., None] * x[..., None, :]
+    return (C[..., None] * h).sum(-2), h
+
+
+def ssd_definition(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
+    """One token after another."""
+    batch, length, heads, p = x.shape
+    h = x.new_zeros(batch, heads, B.shape[-1], p)
+    out = []
+    for t in range(length):
+        y, h = ssd_step(h, x[:, t], log_a[:, t], B[:, t], C[:, t])
+        out.append(y)
+    return torch.stack(out, dim=1)
+
+
+@precise
+def ssd(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
+    """The same in chunks. Decays are exponentials of sums of log_a over segments: never above 1, never a difference."""
+    length = x.shape[1]
+    chunks = -(-length // CHUNK)
+    size = -(-length // chunks)  # equal chunks, so that little is padded
+    x, B, C = (_chunked(t, chunks, size) for t in (x, B, C))  # (batch, chunks, heads, size, p or n)
+    log_a = _chunked(log_a[..., None], chunks, size)[..., 0]  # (batch, chunks, heads, size)
+    log_decay = segment_sum(log_a)  # (batch, chunks, heads, size, size): from s to t
+    y = ((C @ B.transpose(-1, -2)) * log_decay.exp()) @ x
+    if chunks > 1:
+        to_end = log_decay[..., -1, :, None].exp()  # what is left of token s at the end of its chunk
+        written = B.transpose(-1, -2) @ (to_end * x)  # (batch, chunks, heads, n, p)
+        since_start = log_a.cumsum(-1)
+        h = _before_each(written, since_start[..., -1])
+        y = y + (C @ h) * since_start.exp()[..., None]
+    return y.transpose(2, 3).flatten(1, 2)[:, :length]
+
+
+def segment_sum(log_a: Tensor) -> Tensor:
+    """(..., length) -> (..., length, length): at (t, s) the sum over s < r <= t, -inf where s > t.
+
+    Each segment is summed by itself: differences of one running sum would lose small decays behind a large one.
+    """
+    size = log_a.shape[-1]
+    at_or_after = torch.ones(size, size, dtype=torch.bool, device=log_a.device).tril()
+    terms = log_a[..., None].expand(*log_a.shape, size).masked_fill(~at_or_after.tril(-1), 0)
+    return terms.cumsum(-2).masked_fill(~at_or_after, -math.inf)
+
+
+def _chunked(t: Tensor, chunks: int, size: int) -> Tensor:
+    """(batch, length, heads, dim) -> (batch, chunks, heads, size, dim), zeros after the end."""
+    padded = F.pad(t, (0, 0, 0, 0, 0, chunks * size - t.shape[1]))
+    return padded.unflatten(1, (chunks, size)).transpose(2, 3)
+
+
+def _before_each(written: Tensor, log_decay: Tensor) -> Tensor:
+    """The state before each chunk, from what each chunk writes and how much each forgets."""
+    decay = log_decay.exp()[..., None, None]  # (batch, chunks, heads, 1, 1)
+    h = torch.zeros_like(written[:, 0])
+    states = [h]
+    for k in range(written.shape[1] - 1):
+        h = decay[:, k] * h + written[:, k]
+        states.append(h)
+    return torch.stack(states, dim=1)

@@ -1,0 +1,69 @@
+"""The base of every specification: frozen, checked where it is built, and refusing keys it does not know."""
+
+import difflib
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
+
+
+class SpecError(ValueError):
+    """A specification that cannot be: the message names the value and what is allowed."""
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """What to add to an error about an unknown `word`: the nearest choice, then all of them."""
+    choices = sorted(choices)
+    close = difflib.get_close_matches(word, choices, n=1)
+    return (f"did you mean {close[0]!r}? " if close else "") + "choose from: " + ", ".join(choices)
+
+
+class Spec(BaseModel):
+    """A frozen, typed record. Unknown keys are refused with the nearest known one; fields carry their documentation."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            for key in data:
+                if key not in cls.model_fields:
+                    raise SpecError(f"unknown key {key!r}: {nearest(str(key), cls.model_fields)}")
+        return data
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _round(cls, value: Any) -> Any:
+        """Twelve digits are meant; two libraries' ranges differ in the last bit, and must not be two runs."""
+        return float(f"{value:.12g}") if isinstance(value, float) else value
+
+    def changed(self, **fields: Any) -> "Any":
+        """The same specification with other values in some fields, checked again."""
+        return type(self).model_validate({**dict(self), **fields})
+
+    def canonical(self) -> dict[str, Any]:
+        """The non-default fields as plain data: what identity is made of."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+
+def digest(data: Any) -> str:
+    """16 hexadecimal digits that stand for plain data."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def explain(error: ValidationError) -> str:
+    """A validation error in one line: of each fault where, what, and what is allowed."""
+    lines = []
+    for fault in error.errors():
+        where = ".".join(str(part) for part in fault["loc"])
+        cause = fault.get("ctx", {}).get("error")
+        if isinstance(cause, SpecError):
+            text = str(cause)
+        else:
+            text = f"{fault['msg'][0].lower()}{fault['msg'][1:]} (got {fault['input']!r})"
+        lines.append(f"{where}: {text}" if where else text)
+    return "; ".join(lines)

@@ -1,0 +1,1 @@
+"""Studies: grids of runs, where their results are kept, and who trains them."""

@@ -1,0 +1,60 @@
+"""Associative recall (Ba et al. 2016; Fu et al. 2023), the ancestor of MQAR.
+
+A row is `k1 v1 .. kK vK q`: K distinct keys, each with its value, then one of the keys. The answer is read at `q`.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field, model_validator
+
+from recollect.rng import Stream
+from recollect.spec import SpecError
+from recollect.tasks.base import Batch, Task
+from recollect.tasks.mqar import draw_pairs, pair_word
+
+
+class AR(Task):
+    """Associative recall: K key-value pairs, then one key is asked."""
+
+    kind: Literal["ar"] = "ar"
+    pairs: int = Field(default=16, ge=1)
+    """Key-value pairs in a row (K)."""
+    vocab: int = Field(default=50, ge=4, multiple_of=2)
+    """Token ids. 0 is blank, keys are 1 .. vocab/2-1, values vocab/2 .. vocab-1."""
+    roles: Literal["split", "shared"] = "split"
+    """`split`: keys and values from the two halves of the vocabulary. `shared`: both from all of it."""
+
+    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
+
+    @model_validator(mode="after")
+    def _possible(self) -> "AR":
+        most = self.vocab // 2 - 1
+        if self.pairs > most:
+            raise SpecError(f"ar: pairs {self.pairs} exceed the {most} keys that vocab {self.vocab} has")
+        return self
+
+    @property
+    def vocabulary(self) -> int:
+        return self.vocab
+
+    @property
+    def row_length(self) -> int:
+        return 2 * self.pairs + 1
+
+    @property
+    def chance(self) -> float:
+        """Guessing one of the row's own values."""
+        return 1.0 / self.pairs
+
+    def word(self, token: int) -> str:
+        return pair_word(token, self.vocab, self.roles)
+
+    def sample(self, stream: Stream) -> Batch:
+        K = self.pairs
+        _, keys, values = draw_pairs(stream, K, K, self.vocab, self.roles)
+        asked = stream.integers(1, 0, K)  # (rows, 1)
+        tokens = torch.cat([torch.stack([keys, values], dim=2).flatten(1), keys.gather(1, asked)], dim=1)
+        positions = torch.full_like(asked, 2 * K)
+        tags = {"gap": positions - 2 * asked, "key": asked, "pairs": torch.full_like(asked, K)}
+        return Batch(tokens, positions, values.gather(1, asked), query=positions, source=2 * asked + 1, tags=tags)

@@ -1,0 +1,117 @@
+"""What every task is: a frozen specification that samples a Batch."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
+from torch import Tensor
+
+from recollect import rng
+from recollect.rng import Stream
+from recollect.spec import Spec
+
+
+@dataclass
+class Batch:
+    """Rows of tokens, and where in each row an answer is read. Loss and logits exist at those places only."""
+
+    tokens: Tensor
+    """Token ids the model is fed: (rows, length), int64. Shorter rows are padded with 0 on the right."""
+    positions: Tensor
+    """Where answers are read, in reading order: (rows, answers), int64."""
+    answers: Tensor
+    """The right token at each of those places: (rows, answers), int64."""
+    query: Tensor
+    """Where in the row the question stands: (rows, any), int64; -1 fills up. For people and for analysis."""
+    source: Tensor
+    """Where in the row each answer can be found: (rows, answers), int64; -1 where it stands nowhere as such."""
+    trained: Tensor = None  # pyright: ignore[reportAssignmentType]  (filled in below)
+    """Which answers count in the loss: (rows, answers), bool. None: all."""
+    scored: Tensor = None  # pyright: ignore[reportAssignmentType]
+    """Which answers count in the accuracy: (rows, answers), bool. None: all that are trained."""
+    tags: dict[str, Tensor] = field(default_factory=dict)
+    """What accuracy is sliced by: each (rows, answers) or (rows, 1), int64; -1 where a row has no such tag."""
+    candidates: Tensor | None = None
+    """Where several answers are as good, all of them: (rows, candidates, answers), int64. Then `answers` is only the
+    last of them, and a model is judged by what it decodes on its own."""
+
+    def __post_init__(self) -> None:
+        if self.trained is None:
+            self.trained = torch.ones_like(self.answers, dtype=torch.bool)
+        if self.scored is None:
+            self.scored = self.trained
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        """The same batch with `change` applied to every tensor."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        tags = {name: change(tag) for name, tag in values.pop("tags").items()}
+        return Batch(**{name: change(value) for name, value in values.items() if value is not None}, tags=tags)
+
+
+class Task(Spec):
+    """A recall task. A subclass has fields, and defines `vocabulary`, `row_length` and `sample`."""
+
+    kind: str = ""
+    """Which task. A task of your own leaves it out: it becomes the `module:Name` or `file.py:Name` it is found by."""
+
+    accuracy: ClassVar[Literal["answers", "rows"]] = "rows"
+    """What the headline accuracy counts: single answers, or rows whose every scored answer is right."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _found_by(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and "kind" not in data and cls.model_fields["kind"].default == "":
+            return {**data, "kind": f"{cls.__module__}:{cls.__qualname__}"}
+        return data
+
+    @model_serializer(mode="wrap")
+    def _with_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # `kind` equals its default, so a dump without defaults would lose which task this is
+        return {"kind": self.kind, **handler(self)}
+
+    @property
+    def vocabulary(self) -> int:
+        """How many token ids there are."""
+        raise TypeError(f"{type(self).__name__} must define vocabulary")
+
+    @property
+    def row_length(self) -> int:
+        """How many tokens a row has, padding included."""
+        raise TypeError(f"{type(self).__name__} must define row_length")
+
+    def sample(self, stream: Stream) -> Batch:
+        """One row for each row of `stream`, drawn from it alone."""
+        raise TypeError(f"{type(self).__name__} must define sample")
+
+    def word(self, token: int) -> str:
+        """A token as a person would read it."""
+        return str(token)
+
+    @property
+    def chance(self) -> float:
+        """The headline accuracy of guessing an answer at random among all possible ones."""
+        return 1.0 / self.vocabulary
+
+    def for_test(self) -> "Task":
+        """The task that a model trained on this one is tested on."""
+        return self
+
+    def batch(self, seed: int, purpose: str, rows: int, device: str = "cpu") -> Batch:
+        """The first `rows` rows of a seed: for looking at a task, and for tests."""
+        return self.sample(rng.stream(seed, purpose, torch.arange(rows, device=device)))
+
+
+def redrawn(stream: Stream, draw: Callable[[Stream, Tensor], tuple[Tensor, Tensor]]) -> Tensor:
+    """Rows drawn again until each is good; must be a task's last draw.
+
+    `draw(stream, rows)` gives the values of some rows, and which of them are good. A bad row is drawn again from its
+    own stream, whatever the others do, so that its content does not depend on its company.
+    """
+    rows = torch.arange(stream.rows, device=stream.device)
+    values, good = draw(stream, rows)
+    while len(bad := (~good).nonzero()[:, 0]):
+        stream, rows = stream.select(bad), rows[bad]
+        values[rows], good = draw(stream, rows)
+    return values

@@ -1,0 +1,102 @@
+"""Duplicate queries: which of several right answers does an n-gram model give (Pantazopoulos et al. 2026)?
+
+The sequence is cut into equal segments; the same query n-gram stands once in each, at a uniform place, each time before
+a different k-gram. The model decodes k tokens on its own. Error rate: the share that match no segment's k-gram.
+Preference rate of a segment: the share that match its k-gram. Formats and vocabulary are the clean n-gram task's.
+"""
+
+from typing import Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from recollect.rng import Stream
+from recollect.spec import SpecError
+from recollect.tasks.base import Batch, Task, redrawn
+from recollect.tasks.ngram import CLEAN, SYMBOLS, lay_out, occurrences, refuse_repeats, symbol_word, window
+
+
+class Duplicates(Task):
+    """Duplicate queries: the query stands once in each segment; evaluates a model trained on `ngram`."""
+
+    kind: Literal["duplicates"] = "duplicates"
+    n: int = Field(default=2, ge=1)
+    """Tokens of the query."""
+    k: int = Field(default=3, ge=1)
+    """Tokens of an answer."""
+    length: int = Field(default=100, ge=2)
+    """Symbols in the sequence, rounded down to a multiple of `segments`."""
+    segments: int = Field(default=2, ge=2)
+    """Equal parts of the sequence; the query stands once in each."""
+    symbols: int = Field(default=30, ge=2)
+    """Different symbols."""
+    query: Literal["suffix", "prefix"] = "suffix"
+    """Where the query stands: after the sequence, or before it."""
+    variant: Literal["clean", "released"] = "clean"
+    """`clean`: the query occurs nowhere else. `released`: as in the released sampler, it may by chance, and what
+    follows it there is scored as an error."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Duplicates":
+        if self.segment < self.n + self.k:
+            raise SpecError(
+                f"duplicates: a segment of length {self.length} / segments {self.segments} = {self.segment} tokens "
+                f"cannot hold n + k = {self.n + self.k} tokens"
+            )
+        if self.symbols**self.k < 2 * self.segments**2:
+            raise SpecError(
+                f"duplicates: symbols ** k = {self.symbols**self.k} different answers are too few "
+                f"for segments {self.segments}, which need {2 * self.segments**2}"
+            )
+        if self.variant == "clean":
+            refuse_repeats("duplicates", self.length, self.n, self.symbols)
+        return self
+
+    @property
+    def segment(self) -> int:
+        """Tokens of a segment."""
+        return self.length // self.segments
+
+    @property
+    def vocabulary(self) -> int:
+        return SYMBOLS + self.symbols
+
+    @property
+    def row_length(self) -> int:
+        return self.segment * self.segments + self.n + self.k + 3
+
+    @property
+    def chance(self) -> float:
+        """Guessing a k-gram that matches one of the segments'."""
+        return self.segments * float(self.symbols) ** -self.k
+
+    def word(self, token: int) -> str:
+        return symbol_word(token)
+
+    def sample(self, stream: Stream) -> Batch:
+        n, k, s, size = self.n, self.k, self.segments, self.segment
+        query = stream.integers(n, SYMBOLS, SYMBOLS + self.symbols)  # (rows, n)
+        place = stream.integers(s, 0, size - n - k + 1) + size * torch.arange(s, device=stream.device)  # (rows, s)
+        asked = (place[..., None] + torch.arange(n, device=stream.device)).flatten(1)  # (rows, s x n)
+
+        def draw(stream: Stream, rows: Tensor) -> tuple[Tensor, Tensor]:
+            sequence = stream.integers(s * size, SYMBOLS, SYMBOLS + self.symbols)
+            sequence.scatter_(1, asked[rows], query[rows].repeat(1, s))
+            good = _distinct(window(sequence, place[rows] + n, k).unflatten(1, (s, k)))
+            if self.variant == "clean":
+                good &= occurrences(sequence, query[rows]).sum(dim=1) == s
+            return sequence, good
+
+        sequence = redrawn(stream, draw)
+        candidates = window(sequence, place + n, k).unflatten(1, (s, k))  # (rows, s, k)
+        length = torch.full_like(place[:, :1], s * size)
+        batch = lay_out(CLEAN[self.query], sequence, length, query, candidates[:, -1], place[:, -1:] + n)
+        batch.candidates = candidates
+        return batch
+
+
+def _distinct(grams: Tensor) -> Tensor:
+    """Whether no two of each row's k-grams (rows, s, k) are the same: (rows,), bool."""
+    same = (grams[:, :, None] == grams[:, None]).all(dim=-1)  # (rows, s, s)
+    return same.sum(dim=(1, 2)) == grams.shape[1]

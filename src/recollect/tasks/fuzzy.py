@@ -1,0 +1,112 @@
+"""Fuzzy recall (Poli et al. 2024, "MAD"): keys and values of several tokens, their numbers varying.
+
+The context holds K pairs, each a key of 1 to `key_length` tokens followed by a value of 1 to `value_length` tokens.
+Then every pair is repeated once, in random order. Each token of the repeated value is read one token before it stands.
+Two keys may share tokens, and one may begin as another does; as a whole they differ.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from recollect.rng import Stream
+from recollect.spec import SpecError
+from recollect.tasks.base import Batch, Task
+from recollect.tasks.mqar import pair_word
+
+
+class Fuzzy(Task):
+    """Fuzzy recall: keys and values of several tokens, then every key is asked."""
+
+    kind: Literal["fuzzy"] = "fuzzy"
+    pairs: int = Field(default=8, ge=1)
+    """Key-value pairs in a row (K)."""
+    key_length: int = Field(default=3, ge=1)
+    """Tokens of the longest key; numbers are uniform from 1 up."""
+    value_length: int = Field(default=3, ge=1)
+    """Tokens of the longest value; numbers are uniform from 1 up."""
+    vocab: int = Field(default=64, ge=4, multiple_of=2)
+    """Token ids. 0 pads, key tokens are 1 .. vocab/2-1, value tokens vocab/2 .. vocab-1."""
+
+    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Fuzzy":
+        letters = self.vocab // 2 - 1
+        if self.pairs > letters:
+            raise SpecError(
+                f"fuzzy: pairs {self.pairs} exceed the {letters} one-token keys that vocab {self.vocab} has"
+            )
+        if letters**self.key_length >= 2**30:
+            raise SpecError(
+                f"fuzzy: key_length {self.key_length} with {letters} key tokens (vocab {self.vocab}) gives more than "
+                f"2^30 keys; shorten it or use a smaller vocab"
+            )
+        return self
+
+    @property
+    def vocabulary(self) -> int:
+        return self.vocab
+
+    @property
+    def row_length(self) -> int:
+        return 2 * self.pairs * (self.key_length + self.value_length) - 1
+
+    @property
+    def chance(self) -> float:
+        """Guessing a value token."""
+        return 2.0 / self.vocab
+
+    def word(self, token: int) -> str:
+        return pair_word(token, self.vocab, "split")
+
+    def sample(self, stream: Stream) -> Batch:
+        K, V, rows, device = self.pairs, self.value_length, stream.rows, stream.device
+        keys, key_size = self._keys(stream)  # (rows, K, key_length), (rows, K)
+        value_size = stream.integers(K, 1, V + 1)
+        values = stream.integers(K * V, self.vocab // 2, self.vocab).view(rows, K, V)
+        order = stream.order(K)  # (rows, K), which pair is repeated when
+
+        once = torch.cat([torch.arange(K, device=device).expand(rows, -1), order], dim=1)  # (rows, 2K), pair by pair
+        key_sizes, value_sizes = key_size.gather(1, once), value_size.gather(1, once)
+        key_start = (key_sizes + value_sizes).cumsum(dim=1) - key_sizes - value_sizes
+        value_start = key_start + key_sizes
+
+        tokens = torch.zeros(rows, self.row_length + 2, dtype=torch.int64, device=device)  # the last column is refuse
+        for words, start, sizes in ((keys, key_start, key_sizes), (values, value_start, value_sizes)):
+            place = torch.arange(words.shape[2], device=device)
+            column = (start[..., None] + place).where(place < sizes[..., None], self.row_length + 1)
+            written = words.gather(1, once[..., None].expand(-1, -1, words.shape[2]))
+            tokens.scatter_(1, column.flatten(1), written.flatten(1))
+
+        place = torch.arange(V, device=device)
+        trained = (place < value_sizes[:, K:, None]).flatten(1)  # (rows, K x V)
+        standing = (value_start[:, K:, None] + place).flatten(1)
+        source = (value_start.gather(1, order)[..., None] + place).flatten(1)
+        answers = tokens.gather(1, standing.where(trained, 0)).where(trained, 0)
+        end = value_start[:, -1:] + value_sizes[:, -1:] - 1  # nothing is read at the row's last token
+        pair = order.repeat_interleave(V, dim=1)
+        gap = (key_start[:, K:] - key_start.gather(1, order)).repeat_interleave(V, dim=1)
+        asked = torch.arange(self.key_length, device=device)
+        query = (key_start[:, K:, None] + asked).where(asked < key_sizes[:, K:, None], -1)
+        return Batch(
+            tokens=tokens.scatter(1, end, 0)[:, : self.row_length],
+            positions=(standing - 1).where(trained, 0),
+            answers=answers,
+            query=query.flatten(1),
+            source=source.where(trained, -1),
+            trained=trained,
+            tags={"gap": gap, "key": pair, "pairs": torch.full_like(order[:, :1], K)},
+        )
+
+    def _keys(self, stream: Stream) -> tuple[Tensor, Tensor]:
+        """Keys no two of which are the same, (rows, K, key_length), and their numbers of tokens, (rows, K)."""
+        letters, pair = self.vocab // 2 - 1, torch.arange(self.pairs, device=stream.device)
+        size = stream.integers(self.pairs, 1, self.key_length + 1)
+        code = torch.zeros_like(size)
+        for length in range(1, self.key_length + 1):  # distinct among the keys of the same length
+            code = torch.where(size == length, stream.bijection(letters**length)(pair), code)
+        digits = [code // letters**place % letters for place in range(self.key_length)]
+        return 1 + torch.stack(digits, dim=2), size

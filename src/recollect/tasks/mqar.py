@@ -1,0 +1,139 @@
+"""Multi-query associative recall (Arora et al. 2023, "Zoology"; Okpekpe & Orvieto 2025, appendix A.2).
+
+A row is `k1 v1 .. kK vK` and then the query region, in which every key is asked once, at an even offset, among filler.
+The answer is read at the query token and is never fed.
+"""
+
+from functools import cache
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from recollect.rng import Bijection, Stream
+from recollect.spec import SpecError
+from recollect.tasks.base import Batch, Task
+
+
+class MQAR(Task):
+    """Multi-query associative recall: K key-value pairs, then every key is asked once among filler."""
+
+    kind: Literal["mqar"] = "mqar"
+    length: int = Field(default=64, ge=4)
+    """Tokens in a row; even, and at least 4 x pairs."""
+    pairs: int = Field(default=4, ge=1)
+    """Key-value pairs in a row (K)."""
+    vocab: int = Field(default=8192, ge=4)
+    """Token ids. 0 is blank, keys are 1 .. vocab/2-1, values vocab/2 .. vocab-1."""
+    power_a: float = Field(default=0.01, gt=0)
+    """The gap law: query slot g is drawn with p(g) proportional to (g+1)^(power_a-1), without replacement."""
+    filler: Literal["random", "blank"] = "random"
+    """What stands in the query region where no key is asked."""
+    roles: Literal["split", "shared"] = "split"
+    """`split`: keys and values from the two halves of the vocabulary. `shared`: both from all of it."""
+    variant: Literal["clean", "zoology"] = "clean"
+    """`clean`: filler never equals a key of its row, and any key may take any slot. `zoology`: as in the released
+    generator, slots are drawn in key order (early keys are asked earlier) and filler may equal a key."""
+
+    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
+
+    @model_validator(mode="after")
+    def _possible(self) -> "MQAR":
+        if self.length % 2:
+            raise SpecError(f"{self.kind}: length {self.length} is odd; it must be even")
+        if 4 * self.pairs > self.length:
+            raise SpecError(
+                f"{self.kind}: pairs {self.pairs} do not fit length {self.length}: "
+                f"4 x pairs = {4 * self.pairs} must be at most length (so pairs at most {self.length // 4})"
+            )
+        if self.vocab <= self.length or self.vocab % 2:
+            raise SpecError(f"{self.kind}: vocab {self.vocab} must be even and greater than length {self.length}")
+        return self
+
+    @property
+    def vocabulary(self) -> int:
+        return self.vocab
+
+    @property
+    def row_length(self) -> int:
+        return self.length
+
+    @property
+    def chance(self) -> float:
+        """Guessing one of the row's own values: one of K. (A model that sees only the vocabulary does worse.)"""
+        return 1.0 / self.pairs
+
+    def word(self, token: int) -> str:
+        return pair_word(token, self.vocab, self.roles)
+
+    def sample(self, stream: Stream) -> Batch:
+        token, keys, values = draw_pairs(stream, self.pairs, self.pairs, self.vocab, self.roles)
+        pair = torch.arange(self.pairs, device=stream.device).expand(stream.rows, -1)
+        return self._row(stream, token, keys, values, written=pair, last=pair)
+
+    def _row(
+        self, stream: Stream, token: Bijection, keys: Tensor, values: Tensor, written: Tensor, last: Tensor
+    ) -> Batch:
+        """The rows that write `values` (rows, writes) to the keys `written` names, then ask every key once.
+
+        `last` (rows, K) is the write that counts for each key.
+        """
+        K, context = self.pairs, 2 * values.shape[1]
+        slots = (self.length - context) // 2
+        if self.variant == "clean":  # any key may take any slot
+            slot, key = stream.race(_rates(slots, self.power_a), K, ordered=False).sort(dim=1).values, stream.order(K)
+        else:  # the first slot drawn is the first key's, and likely ones are drawn first
+            slot, key = stream.race(_rates(slots, self.power_a), K).sort(dim=1)
+        positions = context + 2 * slot  # (rows, K), in reading order; `key` is asked there
+
+        tokens = torch.empty(stream.rows, self.length, dtype=torch.int64, device=stream.device)
+        tokens[:, 0:context:2], tokens[:, 1:context:2] = keys.gather(1, written), values
+        tokens[:, context:] = self._filler(stream, token, self.length - context)
+        tokens.scatter_(1, positions, keys.gather(1, key))
+
+        last = last.gather(1, key)
+        source = 2 * last + 1
+        tags = {"gap": positions - 2 * last, "key": key, "pairs": torch.full_like(key[:, :1], K)}
+        return Batch(tokens, positions, values.gather(1, last), query=positions, source=source, tags=tags)
+
+    def _filler(self, stream: Stream, token: Bijection, n: int) -> Tensor:
+        if self.filler == "blank":
+            return torch.zeros(1, dtype=torch.int64, device=stream.device)
+        if self.variant == "zoology":
+            return stream.integers(n, 0, self.vocab)
+        labels = self.vocab // 2 - 1 if self.roles == "split" else self.vocab - 1
+        label = stream.integers(n, self.pairs, self.vocab - 1)  # every token but blank and the row's keys
+        beyond = label * (label >= labels)  # labels beyond the map stay as they are; they are above all its images
+        return 1 + torch.maximum(token(label.clamp(max=labels - 1)), beyond)
+
+
+def draw_pairs(
+    stream: Stream, pairs: int, values: int, vocab: int, roles: Literal["split", "shared"]
+) -> tuple[Bijection, Tensor, Tensor]:
+    """Distinct keys (rows, pairs) and distinct values (rows, values), none of them 0.
+
+    They come with the map of labels to tokens that gave the keys: labels 0 .. pairs-1 are the row's keys, the others
+    the key tokens (`shared`: all tokens) that are not.
+    """
+    half, key = vocab // 2, torch.arange(pairs, device=stream.device)
+    value = torch.arange(values, device=stream.device)
+    if roles == "split":
+        token = stream.bijection(half - 1)
+        return token, 1 + token(key), half + stream.bijection(half)(value)
+    token = stream.bijection(vocab - 1)
+    return token, 1 + token(key), 1 + token(pairs + value)
+
+
+def pair_word(token: int, vocab: int, roles: Literal["split", "shared"]) -> str:
+    """A key, a value or a blank as a person would read it."""
+    if token == 0:
+        return "·"
+    if roles == "shared":
+        return str(token)
+    return f"k{token}" if token < vocab // 2 else f"v{token - vocab // 2}"
+
+
+@cache
+def _rates(slots: int, power_a: float) -> Tensor:
+    return torch.arange(1, slots + 1, dtype=torch.float64) ** (power_a - 1)

@@ -1,0 +1,76 @@
+"""Noisy recall (Poli et al. 2024, "MAD"): associative recall with noise between the pairs.
+
+The context holds K key-value pairs, and tokens of a vocabulary of their own anywhere between them; then every key is
+asked once, in random order. The answer is read at the key and is never fed.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field, model_validator
+
+from recollect.rng import Stream
+from recollect.spec import SpecError
+from recollect.tasks.base import Batch, Task
+from recollect.tasks.mqar import draw_pairs, pair_word
+
+
+class Noisy(Task):
+    """Noisy recall: key-value pairs scattered among noise, then every key is asked."""
+
+    kind: Literal["noisy"] = "noisy"
+    length: int = Field(default=128, ge=3)
+    """Tokens in a row: 2 x pairs and the noise, then the pairs' queries."""
+    pairs: int = Field(default=8, ge=1)
+    """Key-value pairs in a row (K)."""
+    vocab: int = Field(default=128, ge=4, multiple_of=2)
+    """Token ids but for the noise. 0 is blank, keys are 1 .. vocab/2-1, values vocab/2 .. vocab-1."""
+    noises: int = Field(default=16, ge=1)
+    """Different noise tokens."""
+
+    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Noisy":
+        if 3 * self.pairs > self.length:
+            raise SpecError(
+                f"noisy: pairs {self.pairs} do not fit length {self.length}: "
+                f"3 x pairs = {3 * self.pairs} must be at most length (so pairs at most {self.length // 3})"
+            )
+        if self.pairs > self.vocab // 2 - 1:
+            raise SpecError(
+                f"noisy: pairs {self.pairs} exceed the {self.vocab // 2 - 1} keys that vocab {self.vocab} has"
+            )
+        return self
+
+    @property
+    def vocabulary(self) -> int:
+        return self.vocab + self.noises
+
+    @property
+    def row_length(self) -> int:
+        return self.length
+
+    @property
+    def chance(self) -> float:
+        """Guessing one of the row's own values."""
+        return 1.0 / self.pairs
+
+    def word(self, token: int) -> str:
+        return f"n{token - self.vocab}" if token >= self.vocab else pair_word(token, self.vocab, "split")
+
+    def sample(self, stream: Stream) -> Batch:
+        K, context = self.pairs, self.length - self.pairs
+        pair = torch.arange(K, device=stream.device)
+        _, keys, values = draw_pairs(stream, K, K, self.vocab, "split")
+        # a pair is one item among the noise tokens: place the items, then let each pair take two places
+        item = stream.bijection(context - K)(pair).sort(dim=1).values
+        written = item + pair  # (rows, K), where each key stands
+        order = stream.order(K)  # (rows, K), which key is asked when
+        tokens = stream.integers(self.length, self.vocab, self.vocab + self.noises)
+        tokens.scatter_(1, written, keys).scatter_(1, written + 1, values)
+        tokens[:, context:] = keys.gather(1, order)
+        positions = (context + pair).expand(stream.rows, -1)
+        source = written.gather(1, order) + 1
+        tags = {"gap": positions - source + 1, "key": order, "pairs": torch.full_like(order[:, :1], K)}
+        return Batch(tokens, positions, values.gather(1, order), query=positions, source=source, tags=tags)

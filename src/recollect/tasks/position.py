@@ -1,0 +1,93 @@
+"""Position retrieval (Pantazopoulos et al. 2026, "Retrievit"): where in the sequence does a symbol stand?
+
+    suffix  bos seq query x | p_t bos
+    prefix  query x bos seq | p_t bos
+
+`p_t` is a token of its own for position t. Both tokens after the bar are read, and only `p_t` counts in the accuracy. A
+model that knows nothing gives log(length) for it and nothing for `bos`: a mean loss of log(length) / 2.
+"""
+
+from typing import Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from recollect.rng import Stream
+from recollect.spec import SpecError
+from recollect.tasks.base import Batch, Task
+from recollect.tasks.ngram import BOS, QUERY, SYMBOLS
+
+
+class Position(Task):
+    """Position retrieval: the token that stands for the queried symbol's position."""
+
+    kind: Literal["position"] = "position"
+    length: int = Field(default=200, ge=2)
+    """Symbols in the sequence, and position tokens."""
+    symbols: int | None = Field(default=None, ge=2)
+    """Different symbols: as many as the sequence is long, and 30 in the variant `sampled`."""
+    query: Literal["suffix", "prefix"] = "suffix"
+    """Where the query stands: after the sequence, or before it."""
+    variant: Literal["permutation", "sampled"] = "permutation"
+    """`permutation`: as in the paper's text, no symbol stands twice. `sampled`: as the released scripts run it, symbols
+    are drawn with replacement, and only the queried one stands once."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Position":
+        if self.variant == "permutation" and self.alphabet < self.length:
+            raise SpecError(f"position: symbols {self.symbols} are too few for a permutation of length {self.length}")
+        return self
+
+    @property
+    def alphabet(self) -> int:
+        """How many different symbols there are."""
+        return self.symbols or (30 if self.variant == "sampled" else self.length)
+
+    @property
+    def vocabulary(self) -> int:
+        return SYMBOLS + self.alphabet + self.length
+
+    @property
+    def row_length(self) -> int:
+        return self.length + 4
+
+    @property
+    def chance(self) -> float:
+        return 1.0 / self.length
+
+    def word(self, token: int) -> str:
+        if token < SYMBOLS:
+            return ("·", "bos", "qry")[token]
+        symbol = token - SYMBOLS
+        return f"s{symbol}" if symbol < self.alphabet else f"p{symbol - self.alphabet}"
+
+    def sample(self, stream: Stream) -> Batch:
+        place = stream.integers(1, 0, self.length)  # (rows, 1)
+        sequence = SYMBOLS + self._symbols(stream, place)  # (rows, length)
+        asked = sequence.gather(1, place)
+        answer = SYMBOLS + self.alphabet + place
+        bos, query = torch.full_like(place, BOS), torch.full_like(place, QUERY)
+        if self.query == "suffix":
+            tokens, at = [bos, sequence, query, asked, answer], self.length + 2
+        else:
+            tokens, at = [query, asked, bos, sequence, answer], 1
+        read = torch.arange(self.length + 2, self.length + 4, device=stream.device).expand(stream.rows, -1)
+        return Batch(
+            tokens=torch.cat(tokens, dim=1),
+            positions=read,
+            answers=torch.cat([answer, bos], dim=1),
+            query=torch.full_like(place, at),
+            source=torch.full_like(read, -1),
+            scored=torch.tensor([True, False], device=stream.device).expand(stream.rows, -1),
+            tags={"position": place},
+        )
+
+    def _symbols(self, stream: Stream, place: Tensor) -> Tensor:
+        """Which symbol stands where, the one at `place` only there: (rows, length)."""
+        if self.variant == "permutation":
+            return stream.bijection(self.alphabet)(torch.arange(self.length, device=stream.device))
+        asked = stream.integers(1, 0, self.alphabet)
+        others = stream.integers(self.length, 0, self.alphabet - 1)
+        others += others >= asked  # every symbol but the queried one
+        return others.scatter(1, place, asked)

@@ -1,0 +1,61 @@
+"""Selective copying (Jing et al. 2019; Gu & Dao 2023).
+
+A few symbols stand at random places among blanks; then follow as many marks, and at each mark the next symbol is read,
+in the order in which they stood. The spacing is random, so a fixed filter cannot do it. The answers are never fed.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field, model_validator
+
+from recollect.rng import Stream
+from recollect.spec import SpecError
+from recollect.tasks.base import Batch, Task
+from recollect.tasks.induction import MARK, SYMBOLS
+
+
+class SelectiveCopy(Task):
+    """Selective copying: the symbols among the blanks, in order."""
+
+    kind: Literal["selective_copy"] = "selective_copy"
+    length: int = Field(default=256, ge=2)
+    """Tokens in the context, before the marks."""
+    items: int = Field(default=16, ge=1)
+    """Symbols to remember."""
+    symbols: int = Field(default=16, ge=2)
+    """Different symbols."""
+
+    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
+
+    @model_validator(mode="after")
+    def _possible(self) -> "SelectiveCopy":
+        if self.items > self.length:
+            raise SpecError(f"selective_copy: items {self.items} do not fit length {self.length}")
+        return self
+
+    @property
+    def vocabulary(self) -> int:
+        return SYMBOLS + self.symbols
+
+    @property
+    def row_length(self) -> int:
+        return self.length + self.items
+
+    @property
+    def chance(self) -> float:
+        return 1.0 / self.symbols
+
+    def word(self, token: int) -> str:
+        return ("·", "mark")[token] if token < SYMBOLS else f"s{token - SYMBOLS}"
+
+    def sample(self, stream: Stream) -> Batch:
+        item = torch.arange(self.items, device=stream.device).expand(stream.rows, -1)
+        source = stream.bijection(self.length)(item).sort(dim=1).values  # (rows, items)
+        answers = stream.integers(self.items, SYMBOLS, SYMBOLS + self.symbols)
+        tokens = torch.zeros(stream.rows, self.row_length, dtype=torch.int64, device=stream.device)
+        tokens.scatter_(1, source, answers)
+        tokens[:, self.length :] = MARK
+        positions = self.length + item
+        tags = {"gap": positions - source, "item": item}
+        return Batch(tokens, positions, answers, query=positions, source=source, tags=tags)

@@ -1,0 +1,89 @@
+"""One example of a task as a person would read it: the tokens, and under them what each is for."""
+
+from collections.abc import Iterator
+
+from rich.console import Console, ConsoleOptions
+from rich.text import Text
+
+from recollect.tasks.base import Batch, Task
+
+_ANSWER = ("positions", "answers", "source", "trained", "scored")
+_QUESTION, _READ, _SOURCE, _PAD = "bold yellow", "bold cyan", "bold green", "dim"
+
+
+class Example:
+    """One row of a task, drawn to the width of the console it is printed on."""
+
+    def __init__(self, task: Task, seed: int = 0):
+        self.task, self.seed = task, seed
+        self.row: Batch = task.batch(seed, "show", 1).map(lambda x: x[0])
+        self.tokens: list[int] = self.row.tokens.tolist()
+        self.length = len(self.tokens)
+        self.question = {p for p in self.row.query.tolist() if p >= 0}
+        answers = zip(*(getattr(self.row, name).tolist() for name in _ANSWER), strict=True)
+        self.answers = [answer for answer in answers if answer[-2]]  # those that count in the loss
+        self.read = {position: number for number, (position, *_) in enumerate(self.answers, 1)}
+        self.sources: dict[int, list[int]] = {}
+        for number, (_, _, source, *_) in enumerate(self.answers, 1):
+            if source >= 0:
+                self.sources.setdefault(source, []).append(number)
+        while self.tokens[-1] == 0 and len(self.tokens) - 1 not in self.read:  # padding says nothing
+            self.tokens.pop()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        padding = self.length - len(self.tokens)
+        title = f"{self.task.kind}: a row of {self.length} tokens from a vocabulary of {self.task.vocabulary}"
+        yield Text(f"{title}, seed {self.seed}" + (f" (the last {padding} are padding)" if padding else ""), "bold")
+        yield from self._grid(options.max_width)
+        yield Text.assemble(
+            ("? question", _QUESTION),
+            "   ",
+            ("^n answer n is read here", _READ),
+            "   ",
+            ("=n answer n stands here", _SOURCE),
+        )
+        some = any(not scored for *_, scored in self.answers)
+        yield Text("Answers, and where each is read" + (" (* in the loss, not in the accuracy):" if some else ":"))
+        yield from self._list(options.max_width)
+
+    def _cell(self, position: int) -> tuple[str, str, str]:
+        """A token's word, its mark and its style."""
+        mark, style = "", ""
+        if position in self.sources:
+            mark, style = "".join(f"={number}" for number in self.sources[position]), _SOURCE
+        if position in self.question:
+            mark, style = mark + "?", _QUESTION
+        if position in self.read:
+            mark, style = f"{mark}^{self.read[position]}", _QUESTION if position in self.question else _READ
+        return self.task.word(self.tokens[position]), mark, style or (_PAD if self.tokens[position] == 0 else "")
+
+    def _grid(self, width: int) -> Iterator[Text]:
+        cells = [self._cell(position) for position in range(len(self.tokens))]
+        cell = 1 + max(max(len(word), len(mark)) for word, mark, _ in cells)
+        number = len(str(len(cells))) + 2  # each line starts with the number of its first token
+        columns = max(1, (width - number) // cell)
+        for start in range(0, len(cells), columns):
+            line = cells[start : start + columns]
+            first = f"{start:>{number - 2}}  "
+            words = [(word.ljust(cell), style) for word, _, style in line]
+            marks = [(mark.ljust(cell), style) for _, mark, style in line]
+            yield Text.assemble((first, _PAD), *words, no_wrap=True)
+            if any(mark for _, mark, _ in line):
+                yield Text.assemble(" " * number, *marks, no_wrap=True)
+
+    def _list(self, width: int) -> Iterator[Text]:
+        notes = []
+        for number, (position, answer, _, _, scored) in enumerate(self.answers, 1):
+            notes.append(f"{number}: {self.task.word(answer)} at {position}" + ("" if scored else " *"))
+        cell = 3 + max(map(len, notes))
+        columns = max(1, width // cell)
+        for start in range(0, len(notes), columns):
+            yield Text("".join(note.ljust(cell) for note in notes[start : start + columns]).rstrip())
+        if self.row.candidates is not None:
+            grams = (" ".join(self.task.word(token) for token in gram) for gram in self.row.candidates.tolist())
+            yield Text("As good: " + ", ".join(grams))
+
+
+def example(task: Task, seed: int = 0) -> Example:
+    """One example of a task, to be printed on a rich console."""
+    return Example(task, seed)

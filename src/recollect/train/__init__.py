@@ -1,0 +1,1 @@
+"""Training: runs of one shape as one cohort."""

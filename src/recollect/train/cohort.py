@@ -1,0 +1,290 @@
+"""The training loop: runs of one shape, trained as one cohort.
+
+The members' parameters are stacked on axis 0. The plain model runs for all of them at once under vmap; the sum of their
+losses is differentiated once; one optimiser step moves them all, each with its own rates. A member's numbers do not
+depend on its company: on the CPU to the bit, as long as a cohort is never of one (so a lone run brings a copy of itself).
+"""
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, vmap
+
+from recollect import rng
+from recollect.model import build
+from recollect.train.adamw import Parameters, Rates, adamw, clip_gradients, gradient_norms, schedule
+from recollect.train.data import sample, training_rows
+from recollect.train.measure import Measures, mean_loss, measure
+from recollect.train.run import RunSpec
+
+Ending = Literal["finished", "solved", "diverged"]
+
+
+@dataclass
+class Ended:
+    """A run that ended, with everything it leaves behind."""
+
+    run: RunSpec
+    status: Ending
+    step: int
+    """At which step it ended."""
+    final: dict[str, float]
+    """The last measurement, on all test rows."""
+    curve: list[dict[str, float]]
+    """Every measurement during training."""
+    slices: list[dict]
+    """Accuracy by tag: step, tag, and for each value of the tag how many were scored and how many were right."""
+    seconds: float
+    """Its share of the cohort's time."""
+    parameters: int
+    """How many parameters the model has."""
+    notes: list[str] = field(default_factory=list)
+    """What a reader of the result should know."""
+
+
+@dataclass
+class Measured:
+    """A measurement of the whole cohort, for those who watch."""
+
+    step: int
+    steps: int
+    accuracy: dict[str, float]
+    """By run id."""
+
+
+Event = Ended | Measured
+
+
+def train(runs: list[RunSpec], device: str | torch.device = "cpu") -> Iterator[Event]:
+    """Train runs of one shape together; gives each run's result when it ends, and a note at each measurement."""
+    cohort = Cohort(runs, torch.device(device))
+    spec = runs[0].train
+    for step in range(spec.total_steps):
+        losses, hits, norms, grads = cohort.backward(step)
+        adamw(
+            cohort.params, clip_gradients(grads, norms, cohort.rates.clip), cohort.mean, cohort.square,
+            cohort.rates, step + 1, schedule(spec, step), spec.decay,
+        )  # fmt: skip
+        cohort.tally(losses, hits, norms)
+
+        last = step + 1 == spec.total_steps
+        if last or (step + 1) % spec.cadence == 0:
+            accuracy = cohort.measure(step + 1)
+            yield Measured(step + 1, spec.total_steps, dict(zip((r.id for r in cohort.runs), accuracy, strict=True)))
+            endings = cohort.endings(accuracy, last)
+            yield from cohort.finish(endings, step + 1)
+            cohort.keep([i for i in range(len(cohort.runs)) if i not in endings])
+            if not cohort.runs:
+                return
+
+
+class Cohort:
+    """Members in training: their specifications, stacked parameters, optimiser state and records, axis 0 the member."""
+
+    def __init__(self, runs: list[RunSpec], device: torch.device):
+        if len({run.shape for run in runs}) != 1:
+            raise ValueError(
+                f"a cohort needs runs of one shape, and these {len(runs)} have {len({r.shape for r in runs})}"
+            )
+        run = runs[0]
+        self.device, self.task, self.spec, self.runs = device, run.task, run.train, list(runs)
+        self.dtype = torch.float64 if run.train.precision == "float64" else torch.float32
+        seeds = list(dict.fromkeys(r.train.seed for r in runs))
+        models = [build(run.model, run.task.vocabulary, run.row_length, seed).to(device, self.dtype) for seed in seeds]
+        self.model = models[0]
+        self.parameters = sum(p.numel() for p in self.model.parameters())
+        self.seeds = torch.tensor(seeds, device=device)  # (seeds,)
+        self.seed_of = torch.tensor([seeds.index(r.train.seed) for r in runs], device=device)  # (members,)
+        starts = [dict(model.named_parameters()) for model in models]
+        self.params: Parameters = {
+            name: torch.stack([start[name].detach() for start in starts])[self.seed_of] for name in starts[0]
+        }
+        self.mean = {name: torch.zeros_like(p) for name, p in self.params.items()}
+        self.square = {name: torch.zeros_like(p) for name, p in self.params.items()}
+        self.rates = Rates.of([r.train for r in runs], device)
+        self.curves: list[list[dict[str, float]]] = [[] for _ in runs]
+        self.slices: list[list[dict]] = [[] for _ in runs]
+        self.seconds = [0.0 for _ in runs]
+        self.notes: list[str] = []
+        self._tally = torch.zeros(4, len(runs), dtype=torch.float64, device=device)
+        self._clock = time.perf_counter()
+        self._vmapped = True
+        if len(runs) == 1:
+            self._take([0, 0])
+
+    def backward(self, step: int) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+        """Losses, share of right answers and gradient norms, each (members,), and the gradients of a training step."""
+        rows = training_rows(self.spec, self.seeds, step)
+        batch = sample(self.task, self.seeds, "train", rows).map(lambda x: x[self.seed_of])  # each (members, batch, ..)
+        drops = self.seeds[self.seed_of] * 1_000_003 + step  # decides dropout masks
+        params = {name: p.detach().requires_grad_() for name, p in self.params.items()}
+
+        def one(params: Parameters, drop: Tensor, tokens, positions, answers, trained, scored) -> tuple[Tensor, Tensor]:
+            with rng.dropping(drop):
+                logits = functional_call(self.model, params, (tokens, positions))
+            hits = ((logits.argmax(-1) == answers) & scored).sum() / scored.sum()
+            return mean_loss(logits, answers, trained), hits
+
+        with self._autocast():
+            losses, hits = self._each(
+                one, params, drops, batch.tokens, batch.positions, batch.answers, batch.trained, batch.scored
+            )
+        grads = torch.autograd.grad(losses.sum(), list(params.values()), materialize_grads=True)
+        return losses.detach(), hits, gradient_norms(list(grads)), list(grads)
+
+    def tally(self, losses: Tensor, hits: Tensor, norms: Tensor) -> None:
+        """Add a step to the averages between measurements, without waiting for the device."""
+        self._tally += torch.stack([torch.ones_like(losses), losses, hits, norms]).double()
+
+    def measure(self, step: int) -> list[float]:
+        """Measure everyone on held-out rows, add a point to each curve, and give the headline accuracies."""
+        spec, task = self.spec, self.task.for_test()
+        found = self._measures(task, range(len(self.runs)), spec.eval_rows, sliced=spec.slices == "always")
+        accuracy = found.accuracy(task).tolist()
+        count, loss, hits, norm = self._tally[:, : len(self.runs)]
+        columns = {
+            "train_loss": loss / count, "train_accuracy": hits / count, "grad_norm": norm / count,
+            "test_loss": found.loss, "test_answers": found.answers, "test_rows": found.rows,
+            **{f"gate.{name.rsplit('.', 1)[1]}": p.detach().tanh().abs().flatten(1).mean(1)
+               for name, p in self.params.items() if name.startswith("gates.")},
+        }  # fmt: skip
+        values = {name: column.tolist() for name, column in columns.items()}
+        factor = schedule(spec, step - 1)
+        for i, run in enumerate(self.runs):
+            point = {"step": step, "examples": step * spec.batch, "lr": run.train.lr * factor, "accuracy": accuracy[i]}
+            self.curves[i].append(point | {name: column[i] for name, column in values.items()})
+            self.slices[i] += _slice_records(found, i, step)
+        self._tally.zero_()
+        self._charge()
+        return accuracy
+
+    def endings(self, accuracy: list[float], last: bool) -> dict[int, Ending]:
+        """Which members end here, and why."""
+        endings: dict[int, Ending] = {}
+        for i, run in enumerate(self.runs):
+            loss = self.curves[i][-1]["train_loss"]
+            if not math.isfinite(loss) or loss > run.train.max_loss:
+                endings[i] = "diverged"
+            elif run.train.stop_at and accuracy[i] >= run.train.stop_at:
+                endings[i] = "solved"
+            elif last:
+                endings[i] = "finished"
+        return endings
+
+    def finish(self, endings: dict[int, Ending], step: int) -> Iterator[Ended]:
+        """The results of the members that end here, measured on all test rows and all further tests."""
+        if not endings:
+            return
+        members = list(endings)
+        finals: list[dict[str, float]] = [{} for _ in members]
+        for number, task in enumerate(self.runs[0].all_tests):
+            found = self._measures(task, members, self.spec.test_rows, sliced=True)
+            prefix = f"tests.{number - 1}." if number else ""
+            columns = {
+                "loss": found.loss,
+                "accuracy": found.accuracy(task),
+                "answers": found.answers,
+                "rows": found.rows,
+            }
+            for name, column in columns.items():
+                for final, value in zip(finals, column.tolist(), strict=True):
+                    final[prefix + name] = value
+            for place, i in enumerate(members):
+                self.slices[i] += [
+                    {**record, "tag": prefix + record["tag"]} for record in _slice_records(found, place, step)
+                ]
+        self._charge()
+        for final, (i, status) in zip(finals, endings.items(), strict=True):
+            yield Ended(
+                self.runs[i], status, step, final, self.curves[i], _last_only(self.slices[i]), self.seconds[i],
+                self.parameters, list(self.notes),
+            )  # fmt: skip
+
+    def keep(self, members: list[int]) -> None:
+        """Let the others leave."""
+        if len(members) == len(self.runs):
+            return
+        for name in ("runs", "curves", "slices", "seconds"):
+            setattr(self, name, [getattr(self, name)[i] for i in members])
+        self._take(members if len(members) != 1 else members * 2)
+
+    def _take(self, members: list[int]) -> None:
+        index = torch.tensor(members, dtype=torch.int64, device=self.device)
+        for group in (self.params, self.mean, self.square):
+            for name in group:
+                group[name] = group[name][index]
+        self.rates = self.rates.select(index)
+        self.seed_of, self._tally = self.seed_of[index], self._tally[:, index]
+
+    def _measures(self, task, members, rows: int, sliced: bool) -> Measures:
+        """Measure some members; a lone one in the company of its copy."""
+        chosen = list(members)
+        index = torch.tensor(chosen if len(chosen) != 1 else chosen * 2, device=self.device)
+        params = {name: p[index] for name, p in self.params.items()}
+
+        def forward(tokens: Tensor, positions: Tensor) -> Tensor:
+            with self._autocast():
+                return self._each(lambda p, t, a: functional_call(self.model, p, (t, a)), params, tokens, positions)
+
+        found = measure(forward, task, self.seeds, self.seed_of[index], rows, sliced)
+        if len(chosen) != 1:
+            return found
+        alone = {name: (counted[:1], right[:1]) for name, (counted, right) in found.slices.items()}
+        return Measures(found.loss[:1], found.answers[:1], found.rows[:1], alone)
+
+    def _each(self, one: Callable, *stacked) -> Any:
+        """`one` for every member: at once under vmap, or one after another where a model cannot be batched."""
+        if self._vmapped:
+            try:
+                return vmap(one)(*stacked)
+            except (RuntimeError, ValueError, TypeError) as error:
+                problem = f"{type(error).__name__}: {error}".splitlines()[0]
+                looped = self._in_turn(
+                    one, *stacked
+                )  # a model that is broken altogether raises here, with its own error
+                self._vmapped = False
+                note = f"{self.runs[0].model.title} cannot be batched ({problem}); its members train one after another"
+                self.notes.append(note)
+                warnings.warn(note, stacklevel=2)
+                return looped
+        return self._in_turn(one, *stacked)
+
+    def _in_turn(self, one: Callable, *stacked):
+        results = []
+        for i in range(len(self.seed_of)):
+            results.append(one(*({k: v[i] for k, v in x.items()} if isinstance(x, dict) else x[i] for x in stacked)))
+        if isinstance(results[0], tuple):
+            return tuple(torch.stack(column) for column in zip(*results, strict=True))
+        return torch.stack(results)
+
+    def _autocast(self):
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.precision == "bfloat16")
+
+    def _charge(self) -> None:
+        """Share the time since the last call among the members."""
+        now = time.perf_counter()
+        for i in range(len(self.runs)):
+            self.seconds[i] += (now - self._clock) / len(self.runs)
+        self._clock = now
+
+
+def _slice_records(found: Measures, member: int, step: int) -> list[dict]:
+    records = []
+    for tag, (counted, right) in found.slices.items():
+        seen = counted[member].nonzero()[:, 0].tolist()
+        records.append(
+            {"step": step, "tag": tag, "values": seen,
+             "counts": counted[member][seen].tolist(), "right": right[member][seen].tolist()}
+        )  # fmt: skip
+    return records
+
+
+def _last_only(slices: list[dict]) -> list[dict]:
+    """One record a step and tag: where a step was measured twice, the one on all test rows."""
+    return list({(record["step"], record["tag"]): record for record in slices}.values())

@@ -1,0 +1,98 @@
+"""Loss and accuracy at answer positions."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from recollect.tasks.base import Batch, Task
+from recollect.train.data import sample
+
+_LOGITS = 2**22
+"""How many logits of one member a measuring pass may hold (the pass must not depend on how many members there are)."""
+
+
+def answer_losses(logits: Tensor, answers: Tensor) -> Tensor:
+    """Cross-entropy of each answer: logits (..., answers, vocabulary), answers (..., answers) -> (..., answers)."""
+    logits = logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits
+    return logits.logsumexp(-1) - logits.gather(-1, answers[..., None])[..., 0]
+
+
+def mean_loss(logits: Tensor, answers: Tensor, trained: Tensor) -> Tensor:
+    """The mean cross-entropy over the answers that count."""
+    return (answer_losses(logits, answers) * trained).sum() / trained.sum()
+
+
+@dataclass
+class Measures:
+    """What a measurement found, member by member: each (members,)."""
+
+    loss: Tensor
+    """Mean cross-entropy, in nats."""
+    answers: Tensor
+    """Share of answers that are right, averaged over rows."""
+    rows: Tensor
+    """Share of rows whose every scored answer is right."""
+    slices: dict[str, tuple[Tensor, Tensor]]
+    """By tag: how many were scored and how many were right at each value of the tag, each (members, values)."""
+
+    def accuracy(self, task: Task) -> Tensor:
+        """The headline accuracy of the task."""
+        return self.answers if task.accuracy == "answers" else self.rows
+
+
+Forward = Callable[[Tensor, Tensor], Tensor]
+"""Tokens (members, rows, length) and positions (members, rows, answers) to logits (members, rows, answers, vocabulary)."""
+
+
+@torch.no_grad()
+def measure(forward: Forward, task: Task, seeds: Tensor, member_seed: Tensor, rows: int, sliced: bool) -> Measures:
+    """Loss and accuracy on the first `rows` held-out rows of each member's seed (`seeds[member_seed]`)."""
+    loss = count = answers = whole = torch.zeros(len(member_seed), dtype=torch.float64, device=seeds.device)
+    slices: dict[str, tuple[Tensor, Tensor]] = {}
+    for start, stop in _passes(task, rows):
+        numbers = torch.arange(start, stop, device=seeds.device).expand(len(seeds), -1)
+        batch = sample(task, seeds, "test", numbers).map(lambda x: x[member_seed])  # each (members, rows, ..)
+        logits = forward(batch.tokens, batch.positions)
+        right = (logits.argmax(-1) == batch.answers) & batch.scored  # (members, rows, answers)
+        losses = answer_losses(logits, batch.answers).double() * batch.trained
+        loss, count = loss + losses.sum((1, 2)), count + batch.trained.sum((1, 2))
+        answers = answers + (right.sum(-1) / batch.scored.sum(-1)).double().sum(1)
+        whole = whole + (right | ~batch.scored).all(-1).sum(1)
+        if sliced:
+            _add_slices(slices, task, batch, right)
+    return Measures(loss / count, answers / rows, whole / rows, slices)
+
+
+def _passes(task: Task, rows: int) -> list[tuple[int, int]]:
+    answers = task.batch(0, "test", 1).answers.shape[1]
+    n = max(16, min(256, _LOGITS // (answers * task.vocabulary)))
+    return [(start, min(start + n, rows)) for start in range(0, rows, n)]
+
+
+def _add_slices(slices: dict[str, tuple[Tensor, Tensor]], task: Task, batch: Batch, right: Tensor) -> None:
+    for name, tag in batch.tags.items():
+        if task.accuracy == "rows":  # a row is right or wrong as a whole, and its first tag speaks for it
+            value, hit = tag[..., 0], (right | ~batch.scored).all(-1)
+            scored = torch.ones_like(hit)
+        else:
+            value, hit, scored = tag.expand_as(right), right, batch.scored
+        found = _counts(value, scored), _counts(value, hit)
+        slices[name] = _padded_sum(slices.get(name), found)
+
+
+def _counts(value: Tensor, weight: Tensor) -> Tensor:
+    """How much weight each value has, member by member: (members, values)."""
+    members, values = len(value), int(value.max()) + 1
+    offset = torch.arange(members, device=value.device).view(-1, *(1,) * (value.dim() - 1)) * values
+    counts = torch.bincount((value + offset).flatten(), weights=weight.flatten().double(), minlength=members * values)
+    return counts.view(members, values).long()
+
+
+def _padded_sum(old: tuple[Tensor, Tensor] | None, new: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    if old is None:
+        return new
+    width = max(old[0].shape[1], new[0].shape[1])
+    pad = [[torch.nn.functional.pad(x, (0, width - x.shape[1])) for x in pair] for pair in (old, new)]
+    return pad[0][0] + pad[1][0], pad[0][1] + pad[1][1]

@@ -1,0 +1,119 @@
+"""Every built-in mixer, with its options, keeps every rule of `recollect.testing`."""
+
+from collections.abc import Callable
+
+import pytest
+from torch import nn
+
+from recollect.mixers.registry import BUILT_IN, mixer_class
+from recollect.testing import Check, MixerConformance
+from recollect.testing.mixers import causality, cohort, finite, recurrence, state_size
+
+DEEP = {"layer": 1, "layers": 3}
+LONG = {"length": 1024}
+
+CASES: list[tuple[str, dict]] = [
+    ("attention", {}),
+    ("attention", {"heads": 4, "bias": False}),
+    ("attention", {"heads": 2, "positions": "rotary", "rotary_fraction": 0.5}),
+    ("attention", {"heads": 4, "positions": "alibi"}),
+    ("attention", {"heads": 4, "positions": "hard_alibi"}),
+    ("attention", {"heads": 2, "positions": "relative"}),
+    ("attention", {"heads": 2, "window": 5}),
+    ("attention", {"heads": 2, "positions": "rotary", "conv": "qkv", "conv_activation": "silu", "window": 9}),
+    ("linear_attention", {}),
+    ("linear_attention", {"heads": 2, "feature": "relu", "conv": "kv"}),
+    ("linear_attention", {"heads": 4, "feature": "identity", "bias": False}),
+    ("linear_attention", {"feature": "taylor", "feature_dim": 4, "conv": "qkv", "conv_activation": "silu"}),
+    ("linear_attention", {"heads": 2, "feature": "taylor", "feature_dim": 3, "normalise": "off"}),
+    ("based", {"feature_dim": 4}),
+    ("based", {"feature_dim": 4, "layers": 2}),
+    ("based", {"feature_dim": 4, "heads": 2, **DEEP}),
+    ("based", {"form": "paper", "feature_dim": 4, "heads": 2, "window": 7}),
+    ("based", {"form": "paper", "feature_dim": 4, "layers": 2}),
+    ("base_conv", {}),
+    ("base_conv", {"kernel": 1}),
+    ("base_conv", {"implicit": True, **LONG}),
+    ("h3", {"state": 8, **LONG}),
+    ("h3", {"head_dim": 4, "state": 6, **LONG}),
+    ("hyena", LONG),
+    ("hyena", {"order": 3, "filter_width": 8, "features": 5, "kernel": 4, **LONG}),
+    ("rwkv", DEEP),
+    ("rwkv", {"layer": 0, "layers": 1}),
+    ("rwkv6", {"head_dim": 8, "mix_rank": 4, "decay_rank": 4, **DEEP}),
+    ("rwkv6", {"layer": 0, "layers": 1}),
+    ("rwkv7", {"head_dim": 8, **DEEP}),
+    ("rwkv7", {"layer": 0, "layers": 1}),
+    ("mamba", {}),
+    ("mamba", {"conv": False}),
+    ("mamba", {"gate": False, "state": 4, "kernel": 3, "expand": 1, "dt_rank": 3}),
+    ("mamba", {"mimetic": True}),
+    ("s6", {}),
+    ("s6", {"state": 5, "dt_rank": 2}),
+    ("mamba2", {}),
+    ("mamba2", {"state": 8, "head_dim": 8, "groups": 2, "expand": 3, "kernel": 2}),
+    ("deltanet", {}),
+    ("deltanet", {"heads": 4, "kernel": 2}),
+    ("gated_deltanet", {}),
+    ("gated_deltanet", {"heads": 1}),
+    ("gla", {}),
+    ("gla", {"heads": 1, "rank": 3}),
+    ("retnet", {}),
+    ("retnet", {"heads": 4}),
+    ("lstm", {}),
+    ("lstm", {"hidden": 24}),
+]
+ROUNDED = {"hyena", "h3"}
+"""Those that convolve by FFT, which is causal only to rounding."""
+
+
+def name(case: tuple[str, dict]) -> str:
+    """A case as pytest shows it."""
+    return "-".join([case[0], *(f"{key}={value}" for key, value in case[1].items())])
+
+
+class TestBuiltIn(MixerConformance):
+    """All rules for all cases."""
+
+    length = 65
+
+    @pytest.fixture(autouse=True, params=CASES, ids=name)
+    def case(self, request: pytest.FixtureRequest) -> None:
+        self.kind, self.chosen = request.param
+        self.exact_causality = not (self.kind in ROUNDED or self.chosen.get("implicit"))
+
+    def make(self) -> nn.Module:
+        return mixer_class(self.kind)(self.width, **self.chosen)
+
+    def hold(self, check: Check) -> None:
+        """A built-in mixer can do everything: nothing is skipped."""
+        more = {"exact": self.exact_causality} if check.function is causality else {}
+        assert check.function(self.make, self.width, self.length, **more) is None
+
+
+FIRST = dict(reversed(CASES))
+"""The first case of each mixer."""
+
+
+@pytest.mark.parametrize("kind", BUILT_IN)
+def test_rows_longer_than_any_chunk(kind: str):
+    recurrence(lambda: mixer_class(kind)(16, **FIRST[kind]), 16, 131)
+
+
+ODD = {
+    **{kind: {"heads": 3} for kind in ("attention", "linear_attention", "deltanet", "gated_deltanet", "gla")},
+    "retnet": {"heads": 1}, "h3": {"head_dim": 3}, "rwkv6": {"head_dim": 5}, "rwkv7": {"head_dim": 5},
+    "mamba2": {"head_dim": 5, "groups": 3},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BUILT_IN)
+@pytest.mark.parametrize("rule", [finite, causality, cohort, recurrence, state_size], ids=lambda rule: rule.__name__)
+def test_odd_widths(kind: str, rule: Callable[..., str | None]):
+    rounded = {"exact": False} if rule is causality and kind in ROUNDED else {}
+    options = FIRST[kind] | ODD.get(kind, {})
+    assert rule(lambda: mixer_class(kind)(15, **options), 15, 35, **rounded) is None
+
+
+def test_no_built_in_mixer_is_missing():
+    assert {kind for kind, _ in CASES} == set(BUILT_IN)

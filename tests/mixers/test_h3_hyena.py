@@ -1,0 +1,120 @@
+"""H3 and Hyena are the formulas of their papers, evaluated term by term in float64; their own initial values survive."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from recollect.mixers.h3 import H3, DiagonalSSM
+from recollect.mixers.hyena import Hyena
+from recollect.ops.long_conv import long_conv_definition
+from recollect.ops.short_conv import short_conv_definition
+from recollect.spec import SpecError
+
+
+def diagonal_ssm(ssm: DiagonalSSM, u: Tensor) -> Tensor:
+    """The recurrence as written, in complex numbers: u (batch, length, heads, entries)."""
+    A = torch.complex(-ssm.log_decay.exp(), ssm.frequency)  # (heads, N / 2)
+    power = torch.exp(ssm.log_dt.exp()[:, None] * A)
+    read = 2 * torch.view_as_complex(ssm.C) * (power - 1) / A
+    state, out = 0, []
+    for u_t in u.unbind(1):
+        state = power[:, None] * state + u_t[..., None]  # (batch, heads, entries, N / 2)
+        out.append((read[:, None] * state).sum(-1).real + ssm.D[:, None] * u_t)
+    return torch.stack(out, dim=1)
+
+
+def h3(mixer: H3, x: Tensor) -> Tensor:
+    q, k, v = mixer.qkv(x).chunk(3, dim=-1)
+    k = long_conv_definition(k, mixer.shift) + mixer.shift_skip * k
+    q, k, v = (t.unflatten(-1, (mixer.heads, mixer.head_dim)) for t in (q, k, v))
+    y = diagonal_ssm(mixer.diagonal, torch.einsum("blhi,blhj->blhij", k, v).flatten(3))
+    return mixer.out(torch.einsum("blhi,blhij->blhj", q, y.view(*k.shape, mixer.head_dim)).flatten(2))
+
+
+def hyena(mixer: Hyena, x: Tensor) -> Tensor:
+    width = x.shape[-1]
+    u = short_conv_definition(mixer.project(x), mixer.short.weight, mixer.short.bias)
+    *gates, v = u.split(width, dim=-1)
+    for n, gate in enumerate(gates[:-1]):
+        v = gate * v
+        v = long_conv_definition(v, mixer.filters(x.shape[1])[n]) + mixer.skip[n] * v
+    return mixer.out(gates[-1] * v)
+
+
+@pytest.mark.parametrize("length", [1, 2, 63, 65, 257])
+@pytest.mark.parametrize(
+    ("build", "slow"),
+    [
+        (lambda: H3(6, length=257, state=10), h3),
+        (lambda: H3(9, length=257, state=0, head_dim=3), h3),
+        (lambda: Hyena(6, length=257), hyena),
+        (lambda: Hyena(5, length=257, order=3, features=7, kernel=2), hyena),
+    ],
+)
+def test_the_mixer_is_its_formula_forward_and_backward(build, slow, length: int):
+    mixer = build().double()
+    width = mixer.out.in_features
+    x = torch.randn(2, length, width, dtype=torch.float64, requires_grad=True)
+    y, wanted = mixer(x), slow(mixer, x)
+    torch.testing.assert_close(y, wanted, rtol=1e-9, atol=1e-9)
+    leaves = [x, *mixer.parameters()]
+    grads, right = (
+        torch.autograd.grad(t.sin().sum(), leaves, materialize_grads=True, allow_unused=True) for t in (y, wanted)
+    )
+    for got, want in zip(grads, right, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-8)
+
+
+def test_h3_takes_its_state_from_the_longest_row_or_as_told():
+    assert H3(8, length=48).shift.shape == (8, 48)
+    assert H3(8, length=48, state=64).shift.shape == (8, 64)
+    assert H3(8, length=48, state=64).diagonal.C.shape == (4, 32, 2)
+
+
+def test_h3_starts_with_the_linear_spectrum():
+    ssm = H3(8, length=48).diagonal
+    torch.testing.assert_close(ssm.frequency[0], math.pi * torch.arange(24))
+    assert ((ssm.log_dt.exp() >= 1e-3) & (ssm.log_dt.exp() <= 0.1)).all()
+
+
+def test_hyena_keeps_its_filters_law_after_the_models_own():
+    mixer = Hyena(16, length=64)
+    for linear in mixer.modules():
+        if isinstance(linear, nn.Linear):
+            nn.init.normal_(linear.weight, std=0.02)
+    mixer.initialise()
+    inner, projection = mixer.filters.second.weight.detach(), mixer.project.weight.detach()
+    assert inner.std() == pytest.approx(64**-0.5 / 3**0.5, rel=0.1)  # uniform in +- 1 / sqrt(64)
+    assert inner.abs().max() <= 64**-0.5
+    assert projection.std() == pytest.approx(0.02, rel=0.2)
+
+
+def test_hyena_filters_fade_at_a_pace_of_their_own():
+    filters = Hyena(3, length=200).filters(200)[0]  # (channels, taps)
+    ends = filters[:, -20:].abs().mean(1) / filters[:, :20].abs().mean(1)
+    assert ends[0] > 10 * ends[-1]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: H3(9, length=8), "h3: head_dim: 2 does not divide width 9; choose from: 1, 3, 9"),
+        (lambda: H3(8, length=8, state=-1), "state -1 is negative"),
+        (lambda: Hyena(8, length=8, order=1), "order 1 leaves no long convolution"),
+        (lambda: Hyena(8, length=8, features=4), "features 4 must be odd"),
+        (lambda: Hyena(8, length=8)(torch.zeros(1, 9, 8)), "length 9 is longer than its filters, built for 8"),
+    ],
+)
+def test_what_cannot_be_is_an_error_with_numbers(build, message: str):
+    with pytest.raises(SpecError, match=message):
+        build()
+
+
+@pytest.mark.parametrize("mixer", [H3(4, length=4096, state=64), Hyena(4, length=4096)])
+def test_large_inputs_and_long_rows_stay_finite(mixer: nn.Module):
+    x = (1e4 * torch.randn(1, 4096, 4)).requires_grad_()
+    y = mixer(x)
+    grads = torch.autograd.grad(y.sum(), [x, *mixer.parameters()])
+    assert all(t.isfinite().all() for t in (y, *grads))

@@ -1,0 +1,66 @@
+"""The short convolution: its fast form against its definition, and its step."""
+
+import pytest
+import torch
+from torch.func import vmap
+
+from recollect.ops.short_conv import ShortConv, short_conv, short_conv_definition
+
+LENGTHS = (1, 2, 63, 65, 257)
+
+
+def with_gradients(function, *inputs):
+    """The result, and the gradients of a random weighting of it to every input."""
+    inputs = [x.detach().clone().requires_grad_() for x in inputs]
+    y = function(*inputs)
+    weights = torch.randn(y.shape, dtype=y.dtype, generator=torch.Generator().manual_seed(9))
+    return [y.detach(), *torch.autograd.grad((y * weights).sum(), inputs)]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize(("channels", "kernel"), [(6, 4), (5, 3), (1, 1), (7, 9)])
+def test_fast_is_the_definition(length, channels, kernel):
+    torch.manual_seed(0)
+    x = torch.randn(3, length, channels, dtype=torch.float64)
+    w, b = torch.randn(channels, kernel, dtype=torch.float64), torch.randn(channels, dtype=torch.float64)
+    for inputs in ((x, w), (x, w, b)):
+        for got, expected in zip(
+            with_gradients(short_conv, *inputs), with_gradients(short_conv_definition, *inputs), strict=True
+        ):
+            torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_last_tap_is_the_present_token():
+    x = torch.randn(1, 5, 2, dtype=torch.float64)
+    now = torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, 2.0]], dtype=torch.float64)
+    torch.testing.assert_close(short_conv(x, now), x * torch.tensor([1.0, 2.0], dtype=torch.float64))
+    before = short_conv(x, now.roll(-1, dims=1))
+    torch.testing.assert_close(before[:, 1:], x[:, :-1] * torch.tensor([1.0, 2.0], dtype=torch.float64))
+    assert (before[:, 0] == 0).all()
+
+
+@pytest.mark.parametrize("kernel", [1, 2, 4])
+@pytest.mark.parametrize("bias", [True, False])
+def test_step_is_forward(kernel, bias):
+    module = ShortConv(5, kernel, bias).double()
+    x = torch.randn(2, 9, 5, dtype=torch.float64)
+    state, steps = module.initial_state(2), []
+    for x_t in x.unbind(1):
+        y, state = module.step(x_t, state)
+        steps.append(y)
+    assert state.shape == (2, kernel - 1, 5)
+    torch.testing.assert_close(torch.stack(steps, dim=1), module(x), rtol=1e-9, atol=1e-9)
+
+
+def test_members_get_their_own_filters_and_the_same_bits_in_any_company():
+    torch.manual_seed(0)
+    x, w, b = torch.randn(8, 3, 65, 5), torch.randn(8, 5, 4), torch.randn(8, 5)
+    among = {n: with_gradients(vmap(short_conv), x[:n], w[:n], b[:n])[0] for n in (2, 3, 8)}
+    for n in (2, 3):
+        assert torch.equal(among[n], among[8][:n])
+    for i in range(8):
+        torch.testing.assert_close(among[8][i], short_conv(x[i], w[i], b[i]))
+
+
+def test_operations_are_counted():
+    assert ShortConv(6, 4).flops(10) == 2 * 10 * 6 * 4

@@ -1,0 +1,78 @@
+"""An example of a task can be read, with and without colour, at any width."""
+
+import re
+from itertools import pairwise
+
+import pytest
+from rich.console import Console
+
+from recollect.tasks import MQAR, TASKS, Copy, Duplicates, Mixture, NGram, Position, Task, as_task
+from recollect.tasks.show import example
+
+
+def printed(task: Task, width: int = 100, colour: bool = False, seed: int = 0) -> str:
+    console = Console(width=width, force_terminal=colour, color_system="standard" if colour else None, record=True)
+    with console.capture() as capture:
+        console.print(example(task, seed))
+    return capture.get()
+
+
+def marked(text: str) -> dict[str, str]:
+    """Each mark's token, read off the lines: a line of marks stands under a line of tokens."""
+    found = {}
+    for words, marks in pairwise(text.splitlines()):
+        if re.match(r" *\d+  ", words) and re.match(r"  +\S", marks):
+            found |= {mark.group(): words[mark.start() :].split()[0] for mark in re.finditer(r"\S+", marks)}
+    return found
+
+
+@pytest.mark.parametrize("kind", sorted(set(TASKS) - {"mixture"}))
+@pytest.mark.parametrize("width", [60, 100, 200])
+def test_every_task_can_be_shown_within_the_width(kind, width):
+    text = printed(as_task(kind), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "? question" in text
+    assert text.startswith(kind)
+
+
+@pytest.mark.parametrize("task", [MQAR(), MQAR(length=512, pairs=64)])
+def test_marks_stand_under_their_tokens(task):
+    marks, row = marked(printed(task)), task.batch(0, "show", 1)
+    for number in range(1, task.pairs + 1):
+        answer, at, source = (getattr(row, name)[0, number - 1].item() for name in ("answers", "positions", "source"))
+        assert marks[f"?^{number}"] == task.word(row.tokens[0, at].item())
+        assert marks[f"={number}"] == task.word(answer) == task.word(row.tokens[0, source].item())
+
+
+def test_answers_are_listed_with_their_places():
+    task = NGram()
+    row, text = task.batch(3, "show", 1), printed(task, seed=3)
+    for number, (answer, at) in enumerate(zip(row.answers[0].tolist(), row.positions[0].tolist(), strict=True), 1):
+        assert f"{number}: {task.word(answer)} at {at}" in text
+
+
+def test_what_is_learned_but_not_scored_is_starred():
+    text = printed(Position(length=20))
+    assert "* in the loss, not in the accuracy" in text
+    assert re.search(r"2: bos at 23 \*", text)
+    assert "*" not in printed(MQAR())
+
+
+def test_other_right_answers_and_padding_are_named():
+    task = Duplicates(segments=3)
+    grams = task.batch(0, "show", 1).candidates[0].tolist()
+    assert "As good: " + ", ".join(" ".join(map(task.word, gram)) for gram in grams) in printed(task)
+    row = Copy().batch(2, "show", 1).tokens[0]
+    padding = len(row) - row.nonzero().max().item() - 1
+    assert f"the last {padding} are padding" in printed(Copy(), seed=2)
+
+
+def test_colour_marks_the_same():
+    plain, coloured = printed(MQAR()), printed(MQAR(), colour=True)
+    assert "\x1b[" in coloured
+    assert "\x1b[" not in plain
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
+
+
+def test_a_mixture_can_be_shown():
+    assert printed(Mixture(parts=(MQAR(), MQAR(length=128)))).startswith("mixture: a row of 128 tokens")

@@ -1,0 +1,172 @@
+"""What a user relies on when runs train together: the numbers are those of each run on its own."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from recollect.model import build
+from recollect.train.adamw import adamw, clip_gradients, schedule
+from recollect.train.cohort import Cohort, Ended, Measured, train
+from recollect.train.data import sample, training_rows
+from recollect.train.measure import mean_loss
+from recollect.train.run import RunSpec
+
+CONV = {"kind": "attention", "conv": "k"}
+
+
+def run(lr=3e-3, seed=1, mixer=CONV, layers=1, width=16, task=None, tests=(), **train):
+    task = {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32} | (task or {})
+    train = {"steps": 30, "batch": 8, "eval_every": 10, "eval_rows": 16, "test_rows": 32} | train
+    model = {"mixer": mixer, "width": width, "layers": layers}
+    return RunSpec(task=task, model=model, train={"lr": lr, "seed": seed, **train}, tests=tests)
+
+
+def results(runs):
+    return {event.run.id: event for event in train(runs) if isinstance(event, Ended)}
+
+
+def same(a: Ended, b: Ended) -> bool:
+    return (a.curve, a.final, a.slices, a.status, a.step) == (b.curve, b.final, b.slices, b.status, b.step)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("mixer", [CONV, "mamba", "linear_attention"], ids=str)
+def test_a_run_alone_and_in_company_is_the_same_to_the_bit(precision, mixer):
+    options = {"mixer": mixer, "steps": 200, "eval_every": 50, "precision": precision}
+    many = [run(lr, seed, **options) for lr in (1e-3, 3e-3, 1e-2, 3e-2) for seed in (1, 2)]
+    among_eight, alone, among_three = results(many), results(many[2:3]), results(many[1:4])
+    assert same(among_eight[many[2].id], alone[many[2].id])
+    assert same(among_eight[many[2].id], among_three[many[2].id])
+    assert alone[many[2].id].curve[0]["train_loss"] != alone[many[2].id].curve[-1]["train_loss"]
+
+
+def test_a_diverging_member_changes_nobody_else():
+    calm = [run(lr) for lr in (1e-3, 3e-3, 1e-2)]
+    wild = run(1e3)
+    together = results([*calm, wild])
+    assert together[wild.id].status == "diverged"
+    assert together[wild.id].step == 10, "it leaves at the next measurement"
+    for member in calm:
+        assert same(together[member.id], results([member])[member.id])
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.5])
+@pytest.mark.parametrize("train_rows", [0, 24])
+def test_a_member_agrees_with_an_ordinary_training_loop(clip, train_rows):
+    spec = run(
+        0.01, seed=3, mixer="attention", layers=2, steps=50, precision="float64", clip=clip, train_rows=train_rows
+    )
+    cohort = Cohort([spec, run(0.02, seed=4, mixer="attention", layers=2, steps=50, precision="float64", train_rows=train_rows)],
+                    torch.device("cpu"))  # fmt: skip
+    model = build(spec.model, spec.task.vocabulary, spec.row_length, seed=3).double()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=spec.train.weight_decay)
+    seeds = torch.tensor([3])
+    for step in range(50):
+        losses, _, norms, grads = cohort.backward(step)
+        clipped = clip_gradients(grads, norms, cohort.rates.clip)
+        factor = schedule(spec.train, step)
+        adamw(cohort.params, clipped, cohort.mean, cohort.square, cohort.rates, step + 1, factor, "all")
+
+        batch = sample(spec.task, seeds, "train", training_rows(spec.train, seeds, step)).map(lambda x: x[0])
+        logits = model(batch.tokens, batch.positions)
+        loss = F.cross_entropy(logits.flatten(0, 1), batch.answers.flatten())
+        optimiser.zero_grad()
+        loss.backward()
+        if clip:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimiser.param_groups[0]["lr"] = 0.01 * factor
+        optimiser.step()
+        assert abs(losses[0] - loss) < 1e-9
+    for name, p in model.named_parameters():
+        torch.testing.assert_close(cohort.params[name][0], p.detach(), rtol=0, atol=1e-9)
+
+
+def test_loss_at_answers_equals_cross_entropy_with_ignored_labels_over_all_positions():
+    for task in ({"kind": "mqar"}, {"kind": "ngram"}, {"kind": "copy"}, {"kind": "position"}):
+        spec = run(task=None) if task["kind"] == "mqar" else RunSpec(task=task, model={"width": 16}, train={"steps": 1})
+        model = build(spec.model, spec.task.vocabulary, spec.row_length, seed=0)
+        batch = spec.task.batch(0, "train", 5)
+        labels = torch.full_like(batch.tokens, -100)
+        rows = torch.arange(5)[:, None].expand_as(batch.positions)
+        labels[rows[batch.trained], batch.positions[batch.trained]] = batch.answers[batch.trained]
+        every = F.cross_entropy(model(batch.tokens).flatten(0, 1), labels.flatten(), ignore_index=-100)
+        ours = mean_loss(model(batch.tokens, batch.positions), batch.answers, batch.trained)
+        assert abs(every - ours) < 1e-6, task
+
+
+def test_members_leave_when_solved_and_the_rest_go_on():
+    easy = {"kind": "mqar", "length": 8, "pairs": 1, "vocab": 16}
+    specs = [run(lr, task=easy, steps=300, eval_every=20, stop_at=0.9, eval_rows=64) for lr in (3e-2, 1e-5)]
+    found = results(specs)
+    assert found[specs[0].id].status == "solved"
+    assert found[specs[0].id].step < 300
+    assert found[specs[1].id].status == "finished"
+    assert found[specs[1].id].step == 300
+    assert same(found[specs[1].id], results(specs[1:])[specs[1].id])
+
+
+def test_every_epoch_of_a_fixed_set_shows_each_row_once():
+    spec = run(train_rows=24, batch=7, steps=24).train
+    seeds = torch.tensor([5, 6])
+    rows = torch.cat([training_rows(spec, seeds, step) for step in range(24)], dim=1)  # 7 epochs of 24
+    for epoch in rows.split(24, dim=1):
+        assert all(sorted(of_seed.tolist()) == list(range(24)) for of_seed in epoch)
+    assert not torch.equal(rows[:, :24], rows[:, 24:48]), "each epoch is shuffled anew"
+    assert not torch.equal(rows[0], rows[1]), "each seed has its own order"
+
+
+def test_slices_count_every_scored_answer_and_agree_with_the_accuracy():
+    (result,) = results([run(steps=10)]).values()
+    by_key = next(s for s in result.slices if s["tag"] == "key")
+    assert sum(by_key["counts"]) == 32 * 2
+    assert math.isclose(sum(by_key["right"]) / sum(by_key["counts"]), result.final["accuracy"])
+
+
+def test_further_tests_are_measured_at_the_end():
+    longer = {"kind": "mqar", "length": 32, "pairs": 4, "vocab": 32, "filler": "blank"}
+    with pytest.raises(ValueError, match="32 must be even and greater than length 32"):
+        run(tests=[longer])
+    (result,) = results([run(steps=10, task={"vocab": 64}, tests=[longer | {"vocab": 64}])]).values()
+    assert 0 <= result.final["tests.0.accuracy"] <= 1
+    assert {"tests.0.gap", "gap"} <= {s["tag"] for s in result.slices}
+
+
+def test_dropout_masks_do_not_depend_on_company():
+    options = {"mixer": {"kind": "attention", "dropout": 0.1}}
+    specs = [run(lr, **options) for lr in (1e-3, 1e-2, 3e-2)]
+    dropped = results(specs)
+    assert same(dropped[specs[1].id], results(specs[1:2])[specs[1].id])
+    plain = results([run(1e-2, mixer="attention")])
+    assert next(iter(plain.values())).curve != dropped[specs[1].id].curve
+
+
+class Branching(nn.Module):
+    """A mixer that vmap cannot batch: it looks at a value."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.linear(x) if x.abs().sum() > 0 else x
+
+
+def test_a_model_that_cannot_be_batched_trains_one_member_after_another_and_says_so():
+    specs = [run(lr, mixer=f"{__name__}:Branching") for lr in (1e-3, 1e-2)]
+    with pytest.warns(UserWarning, match="one after another"):
+        found = results(specs)
+    assert all("one after another" in result.notes[0] for result in found.values())
+    assert found[specs[0].id].curve != found[specs[1].id].curve
+
+
+def test_measurements_come_at_the_cadence_and_schedules_end_at_zero():
+    steps = [event.step for event in train([run(steps=25, eval_every=10)]) if isinstance(event, Measured)]
+    assert steps == [10, 20, 25]
+    spec = run(steps=100, warmup=0.1, schedule="linear").train
+    assert schedule(spec, 0) == pytest.approx(0.1)
+    assert schedule(spec, 9) == schedule(spec, 10) == 1.0
+    assert schedule(spec, 55) == pytest.approx(0.5)
+    assert schedule(run(steps=100, warmup=5, schedule="cosine").train, 99) < 1e-3
