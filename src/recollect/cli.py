@@ -87,7 +87,7 @@ def run(
     study = Study.load(study_file)
     study.check_size(allow_many=yes)
     frame = _train(study, store, device, cohort)
-    if frame["train.lr"].nunique() > 1:
+    if len(set(frame["train.lr"])) > 1:
         paths = _draw_windows(study.name, frame, store, study.name)
         _print_windows(frame)
         console.print(f"\nThe picture: {paths[0]}  (and {paths[1].name})")

@@ -10,7 +10,7 @@ from recollect.figures.style import COLOURS, DASHES, MARKERS, add_caption, new_f
 
 def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: float = 0.95) -> Figure:
     """`frame` as `results` gives it: one line a model, mean and min-max over seeds, windows as bars under the curves."""
-    found = windows(frame, threshold=threshold, resamples=1).set_index("model")
+    found = windows(frame, threshold=threshold, resamples=1).set_index("model").to_dict("index")
     models = list(dict.fromkeys(frame["model"]))
     with style():
         figure = new_figure(7.2, 4.4 + 0.16 * len(models))
@@ -20,9 +20,9 @@ def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: floa
             curve = frame[frame["model"] == model].groupby("train.lr")["accuracy"].agg(["min", "mean", "max"])
             rates, low, mean, high = curve.reset_index().to_numpy(float).T
             axes.fill_between(rates, low, high, color=look["color"], alpha=0.15, linewidth=0)
-            axes.plot(rates, mean, label=_label(model, found.loc[model]), **look)
-            if found.loc[model, "decades"] > 0:
-                edges = found.loc[model, "low"], found.loc[model, "high"]
+            axes.plot(rates, mean, label=_label(model, found[model]), **look)
+            if found[model]["decades"] > 0:
+                edges = found[model]["low"], found[model]["high"]
                 axes.axvspan(*edges, color=look["color"], alpha=0.07, linewidth=0)
                 y = -0.06 - 0.045 * i  # the windows as bars under the curves, so that overlaps can be told apart
                 axes.plot(edges, (y, y), color=look["color"], linewidth=5, solid_capstyle="butt", alpha=0.9)
@@ -37,7 +37,7 @@ def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: floa
     return figure
 
 
-def _label(model: str, found: pd.Series) -> str:
+def _label(model: str, found: dict) -> str:
     if found["decades"] == 0:
         return f"{model}: no window (best {found['best']:.2f})"
     at_least = "≥ " if found["open_low"] or found["open_high"] else ""

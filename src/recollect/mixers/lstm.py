@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect.mixers.base import Mixer, State, linear_flops
+from recollect.ops.activations import sigmoid
 from recollect.ops.fold import folded
 from recollect.spec import SpecError
 
@@ -59,8 +60,8 @@ class LSTM(Mixer):
 def lstm_step(x: Tensor, recurrent: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     """One token: x (batch, 4 hidden) is its part of the gates; the next h and c, (batch, hidden) each."""
     i, f, g, o = (x + h @ recurrent.T).chunk(4, dim=-1)
-    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-    return o.sigmoid() * c.tanh(), c
+    c = sigmoid(f) * c + sigmoid(i) * g.tanh()
+    return sigmoid(o) * c.tanh(), c
 
 
 def lstm_definition(x: Tensor, recurrent: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from recollect.mixers.base import Mixer, State, divides, linear_flops
 from recollect.ops.activations import silu
 from recollect.ops.positions import rotary
-from recollect.ops.ssd import ssd, ssd_flops, ssd_step
+from recollect.ops.ssd import ssd, ssd_step
 
 
 class RetNet(Mixer):
@@ -65,6 +65,5 @@ class RetNet(Mixer):
         return self.out.in_features**2 // self.heads
 
     def flops(self, length: int) -> int:
-        head_dim = self.out.in_features // self.heads
-        scan = ssd_flops(length, self.heads, head_dim, self.heads, head_dim)
+        scan = 5 * length * self.state_size(length)  # the recurrence's: decay S, k v^T, their sum, and S^T q
         return linear_flops(length, self.qkv, self.g, self.out) + scan

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recollect.mixers.base import Mixer, State, linear_flops
+from recollect.ops.activations import sigmoid
 from recollect.ops.wkv import wkv, wkv_start, wkv_step
 from recollect.spec import SpecError
 
@@ -44,7 +45,7 @@ class RWKV(Mixer):
         k = self.key(x * self.time_mix_k + last * (1 - self.time_mix_k))
         v = self.value(x * self.time_mix_v + last * (1 - self.time_mix_v))
         r = self.receptance(x * self.time_mix_r + last * (1 - self.time_mix_r))
-        return r.sigmoid(), k, v
+        return sigmoid(r), k, v
 
     def initial_state(self, batch: int) -> State:
         last = self.key.weight.new_zeros(batch, self.key.in_features)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from recollect.mixers.base import Mixer, State, divides, linear_flops
 from recollect.mixers.rwkv import depth, shifted, spread, zigzag
+from recollect.ops.activations import silu
 from recollect.ops.wkv6 import wkv6, wkv6_flops, wkv6_step
 
 
@@ -65,7 +66,7 @@ class RWKV6(Mixer):
         log_w = -speed.clamp(max=4).exp()  # e^{-e^4} = 2e-24 is nothing; beyond lies overflow
         r, k, v = self.receptance(r), self.key(k), self.value(v)
         r, k, v, log_w = (t.unflatten(-1, (-1, self.dim)) for t in (r, k, v, log_w))
-        return r, k, v, log_w, F.silu(self.gate(g))
+        return r, k, v, log_w, silu(self.gate(g))
 
     def initial_state(self, batch: int) -> State:
         width = self.out.in_features

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from recollect.mixers.base import Mixer, State, divides, linear_flops
 from recollect.mixers.rwkv import depth, shifted, spread
 from recollect.mixers.rwkv6 import HeadNorm
+from recollect.ops.activations import sigmoid
 from recollect.ops.wkv7 import wkv7, wkv7_flops, wkv7_step
 
 
@@ -60,13 +61,13 @@ class RWKV7(Mixer):
     def _project(self, x: Tensor, last: Tensor) -> tuple[Tensor, ...]:
         """What the state takes: r, k, v, log decay, minus kappa and a kappa (..., heads, dim); and the gate (..., width)."""
         r, w, k, v, a, g = (x[..., None, :] + (last - x)[..., None, :] * self.mix).unbind(-2)
-        log_w = -math.exp(-0.5) * torch.sigmoid(self.decay + torch.tanh(w @ self.decay_A) @ self.decay_B)
-        a = torch.sigmoid(self.rate + (a @ self.rate_A) @ self.rate_B)
+        log_w = -math.exp(-0.5) * sigmoid(self.decay + torch.tanh(w @ self.decay_A) @ self.decay_B)
+        a = sigmoid(self.rate + (a @ self.rate_A) @ self.rate_B)
         r, k, v = self.receptance(r), self.key(k), self.value(v)
         kappa = F.normalize((k * self.removal).unflatten(-1, (-1, self.dim)), dim=-1)
         k = k * (1 + (a - 1) * self.replacement)
         r, k, v, log_w, a = (t.unflatten(-1, (-1, self.dim)) for t in (r, k, v, log_w, a))
-        return r, k, v, log_w, -kappa, a * kappa, torch.sigmoid(g @ self.gate_A) @ self.gate_B
+        return r, k, v, log_w, -kappa, a * kappa, sigmoid(g @ self.gate_A) @ self.gate_B
 
     def _read(self, y: Tensor, r: Tensor, k: Tensor, v: Tensor, g: Tensor) -> Tensor:
         """What leaves the mixer: the state's answer and the present token's bonus, gated."""

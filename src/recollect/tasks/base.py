@@ -8,7 +8,7 @@ import torch
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 from torch import Tensor
 
-from recollect import rng
+from recollect import imported, rng
 from recollect.rng import Stream
 from recollect.spec import Spec
 
@@ -62,14 +62,17 @@ class Task(Spec):
     @model_validator(mode="before")
     @classmethod
     def _found_by(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and "kind" not in data and cls.model_fields["kind"].default == "":
-            return {**data, "kind": f"{cls.__module__}:{cls.__qualname__}"}
+        if isinstance(data, Mapping) and cls.model_fields["kind"].default == "":
+            found_by = {"kind": f"{cls.__module__}:{cls.__qualname__}"}
+            return {**found_by, **{name: value for name, value in data.items() if name != "source"}}
         return data
 
     @model_serializer(mode="wrap")
     def _with_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # `kind` equals its default, so a dump without defaults would lose which task this is
-        return {"kind": self.kind, **handler(self)}
+        # `kind` equals its default, so a dump without defaults would lose which task this is; and a task of the user's
+        # own carries a hash of its file, so that an edited file makes new runs
+        source = {"source": imported.source_digest(type(self))} if imported.is_reference(self.kind) else {}
+        return {"kind": self.kind, **handler(self), **source}
 
     @property
     def vocabulary(self) -> int:
