@@ -22,6 +22,7 @@ problems = Console(stderr=True, highlight=False)
 StoreOption = Annotated[Path, typer.Option("--store", envvar="RECOLLECT_STORE", help="The results file.")]
 DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto: a GPU where there is one.")]
 CohortOption = Annotated[int, typer.Option(min=0, help="Runs trained together at most. 0: chosen for the device.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Also unfold a grid of more than a million runs.")]
 DEFAULT_STORE = Path("results/store.sqlite")
 
 
@@ -79,19 +80,66 @@ def run(
     store: StoreOption = DEFAULT_STORE,
     device: DeviceOption = "auto",
     cohort: CohortOption = 0,
-    yes: Annotated[bool, typer.Option("--yes", help="Also unfold a grid of more than a million runs.")] = False,
+    yes: YesOption = False,
+    to_tensorboard: Annotated[Path | None, typer.Option(metavar="DIR", help="Curves also to TensorBoard.")] = None,
+    to_wandb: Annotated[str | None, typer.Option(metavar="PROJECT", help="Curves also to Weights & Biases.")] = None,
 ) -> None:
     """Train every run of a study that the store does not have yet; after an interruption, the same command goes on."""
+    from recollect.study.sinks import open_sinks
     from recollect.study.study import Study
 
     study = Study.load(study_file)
     study.check_size(allow_many=yes)
-    frame = _train(study, store, device, cohort)
-    if len(set(frame["train.lr"])) > 1:
+    with open_sinks(study.name, to_tensorboard, to_wandb) as sinks:
+        frame = _train(study, store, device, cohort, sinks)
+    if len(set(frame["train.lr"])) > 1 and not study.search:
         paths = _draw_windows(study.name, frame, store, study.name)
         _print_windows(frame)
         console.print(f"\nThe picture: {paths[0]}  (and {paths[1].name})")
     console.print(f"The numbers: recollect results {study.name} --store {store}")
+
+
+@app.command()
+def plan(
+    study_file: Annotated[Path, typer.Argument(metavar="STUDY.yaml")],
+    store: StoreOption = DEFAULT_STORE,
+    device: DeviceOption = "auto",
+    cohort: CohortOption = 0,
+    calibrate: Annotated[bool, typer.Option("--calibrate", help="Time a few real steps of each shape here.")] = False,
+    dollars_per_hour: Annotated[float, typer.Option(min=0, help="What an hour of the device costs.")] = 0.0,
+    yes: YesOption = False,
+) -> None:
+    """What a study will cost before anything starts: runs, cohorts, tokens, operations, hours, dollars."""
+    from recollect.study.plan import make_plan
+    from recollect.study.runner import choose_device, default_cohort
+    from recollect.study.store import Store
+    from recollect.study.study import Study
+
+    study = Study.load(study_file)
+    study.check_size(allow_many=yes)
+    device = choose_device(device)
+    known = Store(store) if store.exists() else None
+    made = make_plan(study, known, device, cohort or default_cohort(device), calibrate)
+    _print_plan(study.name, made, device, dollars_per_hour)
+
+
+@app.command()
+def merge(
+    others: Annotated[list[Path], typer.Argument(metavar="OTHER.sqlite...", help="The stores to bring in.")],
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Bring the results of other stores into one; a run that both have is kept once."""
+    from recollect.study.merge import merge as bring
+    from recollect.study.store import Store
+
+    merged = bring(Store(store, create=True), others)
+    console.print(f"{merged.added} runs added to {store}, {merged.same} were there with the same result")
+    if merged.studies:
+        console.print(f"studies: {', '.join(merged.studies)}")
+    if merged.differing:
+        console.print(f"{len(merged.differing)} were there with another result, which was kept:")
+        for id, (mine, theirs) in list(merged.differing.items())[:20]:
+            console.print(f"  {id}: accuracy {_number(mine)} here, {_number(theirs)} left out")
 
 
 @app.command()
@@ -180,33 +228,102 @@ def show_model(
         console.print(model_card(spec, asked, build(spec, asked.vocabulary, asked.row_length, seed=0)))
 
 
-def _train(study: Any, store_path: Path, device: str, cohort: int):
+def _train(study: Any, store_path: Path, device: str, cohort: int, sinks: Any = None):
     """Run a study with progress; its results, or an exit that says how many runs failed."""
-    from recollect.progress import StudyProgress
     from recollect.study.results import runs_frame
-    from recollect.study.runner import choose_device, run_study
+    from recollect.study.rounds import configurations, search_windows
+    from recollect.study.runner import choose_device
     from recollect.study.store import Store
 
     device = choose_device(device)
-    runs = study.runs()
     store = Store(store_path, create=True)
-    done = set(store.done())
-    reused = sum(run.id in done for run in runs)
-    known = f", {reused} of them done already" if reused else ""
-    console.print(f"study {study.name}: {len(runs)} runs{known}, on {device}, results in {store_path}")
-    with StudyProgress(runs, done, console) as progress:
-        outcome = run_study(study, store, device, cohort, progress.watch)
-    ended = ", ".join(f"{n} {status}" for status, n in sorted(outcome.ended.items()))
-    if ended:
-        console.print(f"trained: {ended}")
-    if outcome.failed:
-        problems.print(
-            f"{len(outcome.failed)} of {outcome.runs} runs failed; tracebacks are in the store's table `failures`:"
-        )
-        for id, error in outcome.failed.items():
+    if study.search:
+        asked = len(configurations(study))
+        console.print(f"study {study.name}: {asked} windows to find, on {device}, results in {store_path}")
+        searched = search_windows(study, store, lambda chosen: _train_runs(chosen, store, device, cohort, sinks))
+        runs, failed = len(searched.asked), searched.failed
+        _print_searched(searched)
+    else:
+        runs, failed = len(study.runs()), _train_runs(study, store, device, cohort, sinks)
+    if failed:
+        problems.print(f"{len(failed)} of {runs} runs failed; tracebacks are in the store's table `failures`:")
+        for id, error in failed.items():
             problems.print(f"  {id}: {error}", markup=False)
         raise typer.Exit(1)
     return runs_frame(store, study.name)
+
+
+def _train_runs(study: Any, store: Any, device: str, cohort: int, sinks: Any) -> dict[str, str]:
+    """Train what is left of a study; which runs failed, and why."""
+    from recollect.progress import StudyProgress
+    from recollect.study.runner import run_study
+
+    runs = study.runs()
+    done = set(store.done())
+    reused = sum(run.id in done for run in runs)
+    known = f", {reused} of them done already" if reused else ""
+    console.print(f"study {study.name}: {len(runs)} runs{known}, on {device}, results in {store.path}")
+    with StudyProgress(runs, done, console) as progress:
+
+        def watch(members: Any, event: Any) -> None:
+            progress.watch(members, event)
+            if sinks:
+                sinks.event(members, event)
+
+        outcome = run_study(study, store, device, cohort, watch)
+    if outcome.ended:
+        console.print("trained: " + ", ".join(f"{n} {status}" for status, n in sorted(outcome.ended.items())))
+    return outcome.failed
+
+
+def _print_searched(searched: Any) -> None:
+    from recollect.study.rounds import describe
+
+    table = Table("configuration", title=f"window search: {describe(searched)}", title_justify="left")
+    for heading in ("best", "decades", "from", "to", "runs", "rounds", "settled"):
+        table.add_column(heading, justify="right")
+    for label, found in searched.windows.items():
+        edges = [
+            f"{'≤ ' if found.open_low else ''}{found.low:.2e}",
+            f"{'≥ ' if found.open_high else ''}{found.high:.2e}",
+        ]
+        edges = edges if found.low == found.low else ["-", "-"]
+        table.add_row(
+            label, _number(found.best), f"{found.decades:.2f}", *edges, str(found.runs), str(found.rounds),
+            "yes" if found.settled else "no",
+        )  # fmt: skip
+    console.print(table)
+
+
+def _print_plan(name: str, plan: Any, device: str, price: float) -> None:
+    limit = f": at most this for {plan.searches} window searches" if plan.searches else ""
+    table = Table("model", title=f"study {name} on {device}{limit}", title_justify="left")
+    for heading in ("runs", "done", "left", "cohorts", "tokens", "FLOP", "hours", "dollars", "rate from"):
+        table.add_column(heading, justify="right")
+
+    def row(label: str, runs: float, done: float, left: int, part: tuple[float, ...], basis: str) -> list[str]:
+        cohorts, tokens, flops, seconds = part
+        hours = seconds / 3600
+        cost = f"{hours * price:,.2f}" if price else "-"
+        return [label, f"{runs:,.0f}", f"{done:,.0f}", f"{left:,}", f"{cohorts:,.0f}", f"{tokens:.2e}", f"{flops:.2e}",
+                f"{hours:,.2f}", cost, basis]  # fmt: skip
+
+    numbers = ("cohorts", "tokens", "flops", "seconds")
+    for part in plan.parts:
+        values = tuple(getattr(part, number) for number in numbers)
+        table.add_row(*row(part.label, part.runs, part.done, len(part.left), values, part.basis))
+    table.add_section()
+    totals = tuple(plan.total(number) for number in numbers)
+    table.add_row(*row("all", plan.total("runs"), plan.total("done"), plan.left, totals, ""))
+    console.print(table)
+    for warning in plan.warnings:
+        console.print(f"note: {warning}", markup=False)
+    if not price:
+        console.print("note: --dollars-per-hour gives the cost")
+
+
+def _number(x: float | None) -> str:
+    return "none" if x is None or x != x else f"{x:.4g}"
 
 
 def _draw_windows(name: str, frame: Any, store: Path, title: str) -> list[Path]:

@@ -5,8 +5,8 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from recollect.study.runner import Failed
-from recollect.train.cohort import Ended, Event, Measured
+from recollect.study.runner import Failed, Note
+from recollect.train.cohort import Ended, Measured
 from recollect.train.run import RunSpec
 
 _QUIET = 10.0
@@ -20,8 +20,8 @@ class StudyProgress:
         self.console = console
         self.total = len(runs)
         self.ended = sum(run.id in done for run in runs)
-        self.work = {run.id: run.train.total_steps for run in runs if run.id not in done}  # steps still to do
-        self.left = dict(self.work)
+        self.left = {run.id: run.train.total_steps for run in runs if run.id not in done}  # steps still to do
+        self.steps = self.steps_left = sum(self.left.values())
         self.best: tuple[float, str] = (0.0, "")
         self.started = self.spoken = time.monotonic()
         self.bar = Progress(
@@ -33,8 +33,7 @@ class StudyProgress:
 
     def __enter__(self) -> "StudyProgress":
         if self.live:
-            total = sum(self.work.values()) or 1
-            self.row = self.bar.add_task("training", total=total, runs=self._runs(), best="")
+            self.row = self.bar.add_task("training", total=self.steps or 1, runs=self._runs(), best="")
             self.bar.start()
         return self
 
@@ -42,27 +41,32 @@ class StudyProgress:
         if self.live:
             self.bar.stop()
 
-    def watch(self, cohort: list[RunSpec], event: Event | Failed) -> None:
+    def watch(self, cohort: list[RunSpec], event: Ended | Measured | Failed | Note) -> None:
         """Take note of an event."""
-        if isinstance(event, Measured):
+        if isinstance(event, Note):
+            self.console.print(event.text, markup=False)
+        elif isinstance(event, Measured):
             for id, accuracy in event.accuracy.items():
-                self.left[id] = event.steps - event.step
+                self._leave(id, event.steps - event.step)
                 if accuracy > self.best[0]:
                     self.best = accuracy, next(run.model.title for run in cohort if run.id == id)
         elif isinstance(event, Ended):
-            self.left[event.run.id] = 0
+            self._leave(event.run.id, 0)
             self.ended += 1
         else:
-            self.left[event.run.id] = 0
+            self._leave(event.run.id, 0)
             self.console.print(f"failed: run {event.run.id} ({event.run.model.title}): {event.error}", markup=False)
         self._say()
 
+    def _leave(self, run: str, steps: int) -> None:
+        self.steps_left += steps - self.left[run]
+        self.left[run] = steps
+
     def _say(self) -> None:
-        share = 1 - sum(self.left.values()) / (sum(self.work.values()) or 1)
+        share = 1 - self.steps_left / (self.steps or 1)
         best = f"best {self.best[0]:.3f} {self.best[1]}" if self.best[1] else ""
         if self.live:
-            total = sum(self.work.values()) or 1
-            self.bar.update(self.row, completed=share * total, runs=self._runs(), best=best)
+            self.bar.update(self.row, completed=self.steps - self.steps_left, runs=self._runs(), best=best)
             return
         now = time.monotonic()
         if now - self.spoken >= _QUIET or self.ended == self.total:

@@ -6,15 +6,13 @@ from torch import Tensor
 from torch.func import vmap
 from torch.utils.flop_counter import FlopCounterMode
 
+from recollect.ops.activations import sigmoid, silu, softplus
 from recollect.ops.linear_attention import (
     feature_size,
     features,
     linear_attention,
     linear_attention_definition,
     linear_attention_flops,
-    sigmoid,
-    silu,
-    softplus,
 )
 
 FEATURES = ["elu", "relu", "identity", "taylor"]

@@ -54,12 +54,16 @@ def _range(kind: str, inside: str, text: str, path: str) -> list[float]:
         raise SpecError(f"{path}: cannot read {text!r}; write {kind}(low, high, how_many)") from None
     if n < 1 or low > high or not (math.isfinite(low) and math.isfinite(high)):
         raise SpecError(f"{path}: {text!r} needs low <= high and at least one point")
-    if kind == "logspace":
-        if low <= 0:
-            raise SpecError(f"{path}: {text!r} needs low > 0")
-        points = np.geomspace(low, high, n)
-    else:
-        points = np.linspace(low, high, n)
+    if kind == "logspace" and low <= 0:
+        raise SpecError(f"{path}: {text!r} needs low > 0")
+    if n > 1 and low == high:
+        raise SpecError(f"{path}: {text!r} gives one value {n} times; write {low:g}")
+    return axis(kind, low, high, n)
+
+
+def axis(kind: str, low: float, high: float, n: int) -> list[float]:
+    """Evenly spaced values, both ends included; `logspace`: evenly on a logarithmic axis."""
+    points = np.geomspace(low, high, n) if kind == "logspace" else np.linspace(low, high, n)
     return [float(f"{x:.12g}") for x in points]
 
 
@@ -83,7 +87,7 @@ def put(node: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
     if rest and isinstance(inner, str):  # `mixer: attention` is short for `mixer: {kind: attention}`
         inner = {"kind": inner}
     if rest and not isinstance(inner, Mapping):
-        raise SpecError(f"zip: {path} cannot be set, as {head} is {inner!r}")
+        raise SpecError(f"{path} cannot be set, as {head} is {inner!r}")
     return {**node, head: put(inner, rest, value) if rest else value}
 
 

@@ -1,21 +1,23 @@
-"""Runs a study: packs what is not done yet into cohorts, trains them, and keeps each result as it comes."""
+"""Runs a study: packs what is not done yet into cohorts, has them trained, and keeps each result as it comes.
+
+This process is the only one that writes: results to the store, snapshots to the folder beside it. Executors only train.
+"""
 
 import itertools
-import traceback
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import torch
-
-from recollect.spec import SpecError
-from recollect.study.store import Store, Writer
+from recollect.study.executors import Executor, choose_device, open_executor
+from recollect.study.executors.base import Broken, Done, Job, Report
+from recollect.study.store import Store, Writer, no_room
 from recollect.study.study import Study
-from recollect.train.cohort import Ended, Event, Measured, train
+from recollect.train.checkpoint import Checkpoints
+from recollect.train.cohort import Ended, Measured, Saved
 from recollect.train.run import RunSpec
 
 ATTEMPTS = 2
-"""How often a run that fails alone is tried."""
+"""How often a run that fails alone, or a cohort whose worker dies, is tried."""
 
 
 @dataclass
@@ -39,53 +41,145 @@ class Failed:
     error: str
 
 
-Watch = Callable[[list[RunSpec], Event | Failed], None]
+@dataclass
+class Note:
+    """Something that a person who watches may want to know."""
+
+    text: str
+
+
+Watch = Callable[[list[RunSpec], Ended | Measured | Failed | Note], None]
 """Told of every event, with the cohort it belongs to."""
 
 
-def run_study(study: Study, store: Store, device: str = "auto", cohort: int = 0, watch: Watch | None = None) -> Outcome:
-    """Train every run of a study that the store does not have yet; safe to call again after any interruption."""
+def run_study(
+    study: Study,
+    store: Store,
+    device: str = "auto",
+    cohort: int = 0,
+    watch: Watch | None = None,
+    executor: Executor | None = None,
+    attempts: int = ATTEMPTS,
+) -> Outcome:
+    """Train every run of a study that the store does not have yet; safe to call again after any interruption.
+
+    An executor that is given decides the device and stays open; without one, runs are trained in this process.
+    """
+    if executor is None:
+        with open_executor(device=device) as executor:
+            return run_study(study, store, device, cohort, watch, executor, attempts)
     runs = study.runs()
-    device = choose_device(device)
     with store.writing() as writer:
         done = store.done()
         writer.add_study(study.name, study.to_yaml(), runs)
+        checkpoints = Checkpoints(store.checkpoints)
+        checkpoints.find(done)
         outcome = Outcome(len(runs), reused=sum(run.id in done for run in runs))
         pending = [run for run in runs if run.id not in done]
-        queue = deque(pack(pending, cohort or default_cohort(device)))
-        attempts: Counter[str] = Counter()
-        while queue:
-            members = queue.popleft()
-            waiting = {run.id: run for run in members}
-            try:
-                for event in train(members, device):
-                    if isinstance(event, Ended):
-                        writer.add_results([event], device)
-                        outcome.ended[event.status] += 1
-                        del waiting[event.run.id]
-                    if watch:
-                        watch(members, event)
-            except Exception as error:
-                _after_failure(error, list(waiting.values()), queue, attempts, writer, outcome, watch)
+        size = cohort or default_cohort(executor.device)
+        _Running(writer, executor, checkpoints, outcome, attempts, watch or (lambda *_: None)).train(pending, size)
     return outcome
 
 
-def _after_failure(error, left: list[RunSpec], queue: deque, attempts: Counter, writer: Writer, outcome, watch) -> None:
-    """Split a cohort that failed until the run at fault is alone; try that one again, then give it up."""
-    if len(left) > 1:
-        half = len(left) // 2
-        queue.extendleft([left[half:], left[:half]])
-        return
-    for run in left:
-        attempts[run.id] += 1
-        text = f"{type(error).__name__}: {error}".splitlines()[0]
-        writer.add_failure(run.id, attempts[run.id], text, traceback.format_exc())
-        if attempts[run.id] < ATTEMPTS:
-            queue.append([run])
+class _Running:
+    """A study under way."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        executor: Executor,
+        checkpoints: Checkpoints,
+        outcome: Outcome,
+        attempts: int,
+        watch: Watch,
+    ):
+        self.writer, self.executor, self.checkpoints = writer, executor, checkpoints
+        self.outcome, self.attempts, self.watch = outcome, attempts, watch
+        self.queue: deque[Job] = deque()
+        self.fits: dict[str, int] = {}  # by shape: how many runs memory holds, where more were too many
+        self.failures: Counter[str] = Counter()  # by run
+
+    def train(self, pending: list[RunSpec], size: int) -> None:
+        """Train these runs; those that share a snapshot go on together."""
+        groups: dict[object, list[RunSpec]] = {}
+        for run in pending:
+            groups.setdefault(self.checkpoints.of.get(run.id), []).append(run)
+        self.queue.extend(Job(cohort) for group in groups.values() for cohort in pack(group, size))
+        running = 0
+        while self.queue or running:
+            while self.queue and running < self.executor.slots:
+                job = self.queue.popleft()
+                if len(job.runs) > (fits := self.fits.get(job.runs[0].shape, size)):
+                    self.again(*pack(job.runs, fits))
+                    continue
+                self.executor.submit(job, self.checkpoints.load(job.runs[0].id))
+                running += 1
+            job, report = self.executor.next()
+            self.take(job, report)
+            running -= isinstance(report, Done | Broken)
+
+    def take(self, job: Job, report: Report) -> None:
+        """Act on a report. Results are kept before anything that relies on their being kept."""
+        if isinstance(report, Measured | Ended):
+            self.watch(job.runs, report)
+        if isinstance(report, Measured):
+            job.ending = report.ending
+        elif isinstance(report, Ended):
+            job.ended.append(report)
+            if len(job.ended) == job.ending:
+                self.keep(job)
+        elif isinstance(report, Saved):
+            with no_room(self.checkpoints.folder):
+                self.checkpoints.save([run.id for run in job.runs], report.data)
+            job.tries = 0
+        elif isinstance(report, Broken):
+            self.keep(job)
+            self.mend(job, report)
+
+    def keep(self, job: Job) -> None:
+        """Put the results of one measurement into the store, in one transaction."""
+        if not job.ended:
+            return
+        self.writer.add_results(job.ended, self.executor.device)
+        self.outcome.ended.update(ended.status for ended in job.ended)
+        ids = {ended.run.id for ended in job.ended}
+        self.checkpoints.forget(ids)
+        job.runs = [run for run in job.runs if run.id not in ids]
+        job.ended = []
+
+    def mend(self, job: Job, broken: Broken) -> None:
+        """What to do about a cohort that will not go on: try it again, smaller, or give up the run at fault."""
+        runs, half = job.runs, -(-len(job.runs) // 2)
+        if broken.why == "snapshot":
+            self.say(runs, f"{broken.error}: a snapshot that cannot be used; its {len(runs)} runs start anew")
+            self.checkpoints.forget(run.id for run in runs)
+            self.again(runs)
+            return
+        if broken.why == "memory" and len(runs) > 1:
+            self.say(runs, f"out of memory with {len(runs)} runs of {runs[0].model.title} at once; {half} from now on")
+            self.fits[runs[0].shape] = half
+            self.again(runs)
+            return
+        for run in runs:
+            self.failures[run.id] += 1
+            self.writer.add_failure(run.id, self.failures[run.id], broken.error, broken.traceback)
+        job.tries += 1
+        if len(runs) > 1 and (broken.why == "error" or job.tries >= self.attempts):
+            self.again(runs[:half], runs[half:])  # until the run at fault is alone
+        elif job.tries < self.attempts:
+            self.say(runs, f"{broken.error}: trying again")
+            self.queue.append(job)
         else:
-            outcome.failed[run.id] = text
-            if watch:
-                watch(left, Failed(run, text))
+            for run in runs:
+                self.checkpoints.forget([run.id])
+                self.outcome.failed[run.id] = broken.error
+                self.watch(runs, Failed(run, broken.error))
+
+    def again(self, *cohorts: list[RunSpec]) -> None:
+        self.queue.extendleft(Job(cohort) for cohort in reversed(cohorts))
+
+    def say(self, runs: list[RunSpec], text: str) -> None:
+        self.watch(runs, Note(text))
 
 
 def pack(runs: list[RunSpec], size: int) -> list[list[RunSpec]]:
@@ -101,21 +195,9 @@ def pack(runs: list[RunSpec], size: int) -> list[list[RunSpec]]:
     return cohorts
 
 
-def choose_device(device: str) -> str:
-    """A device that is there; `auto` is a GPU where there is one."""
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise SpecError(f"device {device!r} cannot be used ({reason}); choose auto, cpu, cuda or cuda:N") from None
-    return device
-
-
 def default_cohort(device: str) -> int:
     """How many runs train together unless told otherwise: a GPU needs many to be full, a CPU's caches want few."""
     return 36 if device.startswith("cuda") else 8
 
 
-__all__ = ["Failed", "Measured", "Outcome", "choose_device", "default_cohort", "pack", "run_study"]
+__all__ = ["Failed", "Measured", "Note", "Outcome", "choose_device", "default_cohort", "pack", "run_study"]

@@ -10,7 +10,7 @@ import socket
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from recollect.train.cohort import Ended
 from recollect.train.run import RunSpec
 
 SCHEMA = 1
+MIGRATIONS: dict[int, str] = {}
+"""SQL that brings a store to the next schema, by the schema it starts from. A store keeps opening in every later version."""
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE studies (name TEXT PRIMARY KEY, source TEXT NOT NULL);                     -- the study file, as YAML
@@ -59,6 +61,18 @@ class StoreBusy(StoreError):
     """Another process writes to the store."""
 
 
+@contextmanager
+def no_room(path: Path) -> Iterator[None]:
+    """Tells the person who has to make room on a full or failing disk."""
+    try:
+        yield
+    except (sqlite3.OperationalError, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise StoreError(
+            f"cannot write to {path} ({reason}); what was kept is whole, and the same command goes on from there"
+        ) from error
+
+
 class Store:
     """A results file. Reading needs no lock; writing happens inside `writing()`."""
 
@@ -71,8 +85,14 @@ class Store:
                 raise StoreError(f"cannot put a store at {self.path}: {parent} is a file, not a folder")
         if self.path.is_dir():
             raise StoreError(f"cannot put a store at {self.path}: it is a folder; name a file in it")
-        if self.path.exists():
-            self._check_schema()
+        if self.path.exists() and self._schema() < SCHEMA:
+            with self.writing():
+                pass  # opening it to write brings it to this version's schema
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of snapshots that belongs to this store: whoever moves the one moves the other."""
+        return self.path.with_name(self.path.name + ".checkpoints")
 
     @contextmanager
     def writing(self) -> Iterator["Writer"]:
@@ -87,15 +107,17 @@ class Store:
             lock = filelock.FileLock(lock_path, blocking=False)
             lock.acquire()
         except filelock.Timeout:
-            holder = holder_path.read_text().strip() if holder_path.exists() else "another process"
             raise StoreBusy(
-                f"{self.path} is in use by {holder}; wait for it, or stop it, or use another --store"
+                f"{self.path} is in use by {_holder(holder_path)}; wait for it, or stop it, or use another --store"
             ) from None
+        except OSError as error:
+            raise StoreError(f"cannot lock {lock_path}: {error.strerror}") from None
         try:
-            holder_path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {_now()}\n")
-            connection = self._connect_to_write()
+            with no_room(self.path):
+                holder_path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {_now()}\n")
+                connection = self._connect_to_write()
             try:
-                yield Writer(connection)
+                yield Writer(connection, self.path)
             finally:
                 connection.close()
         finally:
@@ -129,17 +151,19 @@ class Store:
         finally:
             connection.close()
 
-    def _check_schema(self) -> None:
+    def _schema(self) -> int:
+        """The schema of the file; of one that was made and not yet filled by a process that was killed there, this one."""
         try:
+            if not self.query("SELECT 1 FROM sqlite_master LIMIT 1"):
+                return SCHEMA
             (version,) = self.query("SELECT value FROM meta WHERE key = 'schema'")[0]
         except (sqlite3.DatabaseError, IndexError):
-            if self.path.stat().st_size == 0:
-                return  # made and not yet filled, by a process that was killed at that moment
             raise StoreError(f"{self.path} is not a recollect store") from None
         if int(version) > SCHEMA:
             raise StoreError(
                 f"{self.path} has schema {version}, and this version of recollect reads schemas up to {SCHEMA}; upgrade recollect"
             )
+        return int(version)
 
     def _connect_to_write(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, isolation_level=None)
@@ -150,24 +174,31 @@ class Store:
                 f"BEGIN; {_TABLES} INSERT INTO meta VALUES ('schema', '{SCHEMA}'), "
                 f"('written by', 'recollect {recollect.__version__}'); COMMIT;"
             )
+        (version,) = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
+        for old in range(int(version), SCHEMA):
+            connection.executescript(
+                f"BEGIN; {MIGRATIONS[old]}; UPDATE meta SET value = '{old + 1}' WHERE key = 'schema'; COMMIT;"
+            )
         return connection
 
 
 class Writer:
     """The one who writes."""
 
-    def __init__(self, connection: sqlite3.Connection):
-        self._connection = connection
+    def __init__(self, connection: sqlite3.Connection, path: Path):
+        self._connection, self._path = connection, path
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._connection
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
+        with no_room(self._path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:  # a full disk may have ended it
+                    self._connection.execute("ROLLBACK")
+                raise
 
     def add_study(self, name: str, source: str, runs: list[RunSpec]) -> None:
         """Remember a study and which runs it is made of; a study of that name is replaced (its results stay)."""
@@ -191,12 +222,21 @@ class Writer:
                 db.executemany("INSERT INTO points VALUES (?, ?, ?)", points)
                 slices = [(id, s["step"], s["tag"], _json(s, without=("step", "tag"))) for s in result.slices]
                 db.executemany("INSERT INTO slices VALUES (?, ?, ?, ?)", slices)
-                db.execute("DELETE FROM failures WHERE run = ?", (id,))
 
     def add_failure(self, run: str, attempt: int, error: str, traceback: str) -> None:
         """Keep the record of a failed attempt."""
         with self._transaction() as db:
             db.execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (run, attempt, error, traceback, _now()))
+
+
+def _holder(path: Path) -> str:
+    """Who holds the lock; a moment's patience, as the name is written just after the lock is taken."""
+    for _ in range(20):
+        with suppress(OSError):
+            if name := path.read_text().strip():
+                return name
+        time.sleep(0.05)
+    return "another process"
 
 
 def journal_mode(path: Path) -> str:

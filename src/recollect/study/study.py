@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
-from recollect.spec import Spec, SpecError, explain
-from recollect.study.grid import count, matches, put, unfold, zipped
+from recollect.presets import with_preset
+from recollect.spec import Spec, SpecError, explain, nearest
+from recollect.study.grid import axis, count, matches, put, unfold, zipped
+from recollect.study.search import SearchSpec
 from recollect.tasks import as_task
 from recollect.train.protocols import with_protocol
 from recollect.train.run import RunSpec
@@ -34,6 +36,27 @@ class Study(Spec):
     """Groups of fields, by dotted path, whose lists vary together: `{task.length: [64, 128], task.pairs: [4, 8]}`."""
     exclude: list[dict[str, Any]] = Field(default_factory=list)
     """Runs to leave out: those that have all the values of one entry, by dotted path."""
+    search: SearchSpec | None = None
+    """`window`: train only the runs of the grid that are needed to find each configuration's learning-rate window."""
+    _chosen: list[RunSpec] | None = PrivateAttr(None)
+
+    @field_validator("search", mode="before")
+    @classmethod
+    def _search_by_name(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            value = {"kind": value}
+        if isinstance(value, Mapping) and value.get("kind", "window") != "window":
+            raise SpecError(f"unknown search {value['kind']!r}: {nearest(str(value['kind']), ['window'])}")
+        return value
+
+    @model_validator(mode="after")
+    def _one_grid_of_rates(self) -> "Study":
+        given = self.search.model_fields_set if self.search else set()
+        for path, fields in (("train.lr", ("low", "high", "points")), ("train.seed", ("seeds",))):
+            if given.intersection(fields) and self._gives(path):
+                named = ", ".join(f"search.{name}" for name in fields if name in given)
+                raise SpecError(f"{named} and {path} both say what to try; give one of them")
+        return self
 
     @field_validator("task", "model", "train")
     @classmethod
@@ -63,7 +86,10 @@ class Study(Spec):
 
     def to_yaml(self) -> str:
         """The study as a file that `load` reads."""
-        return yaml.safe_dump(self.model_dump(mode="json", exclude_defaults=True), sort_keys=False)
+        data = self.model_dump(mode="json", exclude_defaults=True)
+        if self.search:
+            data["search"] = {"kind": self.search.kind, **data["search"]}
+        return yaml.safe_dump(data, sort_keys=False)
 
     def size(self) -> int:
         """How many runs the grid has before exclusions."""
@@ -76,8 +102,16 @@ class Study(Spec):
                 f"study {self.name!r} unfolds into {size:,} runs, more than {MANY:,}; add --yes if that is meant"
             )
 
+    def only(self, runs: list[RunSpec]) -> "Study":
+        """The same study, of which these runs are meant."""
+        study = self.model_copy()
+        study._chosen = list(runs)
+        return study
+
     def runs(self) -> list[RunSpec]:
         """Every run, each once, in the order of the grid."""
+        if self._chosen is not None:
+            return list(self._chosen)
         found: dict[str, RunSpec] = {}
         for grid in self._grids():
             for point in unfold(grid):
@@ -90,6 +124,8 @@ class Study(Spec):
 
     def _grids(self) -> list[dict[str, Any]]:
         base = {"task": self.task, "model": self.model, "train": self.train, "tests": self.tests}
+        for path, values in self._searched().items():
+            base = put(base, path, values)
         grids = []
         for choice in zipped(self.zip):
             grid = base
@@ -98,9 +134,24 @@ class Study(Spec):
             grids.append(grid)
         return grids
 
+    def _gives(self, path: str) -> bool:
+        """Whether the study file has a field of its own for a path inside train."""
+        trains = self.train if isinstance(self.train, list) else [self.train]
+        inside = any(isinstance(train, Mapping) and path.removeprefix("train.") in train for train in trains)
+        return inside or any(path in group for group in self.zip)
+
+    def _searched(self) -> dict[str, list[Any]]:
+        """The axes that a search brings along, where the study does not have them."""
+        if self.search is None:
+            return {}
+        rates = axis("logspace", self.search.low, self.search.high, self.search.points)
+        axes = {"train.lr": rates, "train.seed": list(self.search.seeds)}
+        return {path: values for path, values in axes.items() if not self._gives(path)}
+
     def _run(self, point: dict[str, Any]) -> RunSpec:
         try:
             task = as_task(point["task"])
-            return RunSpec(**{**point, "task": task, "train": with_protocol(point["train"], task)})
+            fields = {"task": task, "model": with_preset(point["model"]), "train": with_protocol(point["train"], task)}
+            return RunSpec(**{**point, **fields})
         except ValidationError as error:
             raise SpecError(f"study {self.name!r}: {explain(error)}") from None

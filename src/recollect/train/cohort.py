@@ -3,6 +3,7 @@
 The members' parameters are stacked on axis 0. The plain model runs for all of them at once under vmap; the sum of their
 losses is differentiated once; one optimiser step moves them all, each with its own rates. A member's numbers do not
 depend on its company: on the CPU to the bit, as long as a cohort is never of one (so a lone run brings a copy of itself).
+A cohort that trains for more than a minute gives a snapshot of itself each minute, and can go on from there.
 """
 
 import math
@@ -19,6 +20,7 @@ from torch.func import functional_call, vmap
 from recollect import rng
 from recollect.model import build
 from recollect.train.adamw import Parameters, Rates, adamw, clip_gradients, gradient_norms, schedule
+from recollect.train.checkpoint import EVERY, restore, snapshot
 from recollect.train.data import sample, training_rows
 from recollect.train.measure import Measures, mean_loss, measure
 from recollect.train.run import RunSpec
@@ -56,16 +58,33 @@ class Measured:
     steps: int
     accuracy: dict[str, float]
     """By run id."""
+    ending: int = 0
+    """How many members end here: their results follow at once."""
 
 
-Event = Ended | Measured
+@dataclass
+class Saved:
+    """A snapshot of the members that have not ended."""
+
+    step: int
+    data: bytes
 
 
-def train(runs: list[RunSpec], device: str | torch.device = "cpu") -> Iterator[Event]:
-    """Train runs of one shape together; gives each run's result when it ends, and a note at each measurement."""
+Event = Ended | Measured | Saved
+
+
+def train(
+    runs: list[RunSpec], device: str | torch.device = "cpu", saved: bytes | None = None, every: float = EVERY
+) -> Iterator[Event]:
+    """Train runs of one shape together, from the start or from a snapshot with all of them in it.
+
+    Gives each run's result when it ends, a note at each measurement, and a snapshot each time `every` seconds have passed.
+    """
     cohort = Cohort(runs, torch.device(device))
     spec = runs[0].train
-    for step in range(spec.total_steps):
+    done = restore(cohort, saved) if saved else 0
+    kept = time.monotonic()
+    for step in range(done, spec.total_steps):
         losses, hits, norms, grads = cohort.backward(step)
         adamw(
             cohort.params, clip_gradients(grads, norms, cohort.rates.clip), cohort.mean, cohort.square,
@@ -76,12 +95,16 @@ def train(runs: list[RunSpec], device: str | torch.device = "cpu") -> Iterator[E
         last = step + 1 == spec.total_steps
         if last or (step + 1) % spec.cadence == 0:
             accuracy = cohort.measure(step + 1)
-            yield Measured(step + 1, spec.total_steps, dict(zip((r.id for r in cohort.runs), accuracy, strict=True)))
             endings = cohort.endings(accuracy, last)
+            by_run = dict(zip((run.id for run in cohort.runs), accuracy, strict=True))
+            yield Measured(step + 1, spec.total_steps, by_run, len(endings))
             yield from cohort.finish(endings, step + 1)
             cohort.keep([i for i in range(len(cohort.runs)) if i not in endings])
             if not cohort.runs:
                 return
+        if time.monotonic() - kept >= every:
+            yield Saved(step + 1, snapshot(cohort, step + 1))
+            kept = time.monotonic()
 
 
 class Cohort:
@@ -112,9 +135,9 @@ class Cohort:
         self.slices: list[list[dict]] = [[] for _ in runs]
         self.seconds = [0.0 for _ in runs]
         self.notes: list[str] = []
-        self._tally = torch.zeros(4, len(runs), dtype=torch.float64, device=device)
+        self.sums = torch.zeros(len(runs), 4, dtype=torch.float64, device=device)  # steps, losses, hits, norms
+        self.vmapped = True
         self._clock = time.perf_counter()
-        self._vmapped = True
         if len(runs) == 1:
             self._take([0, 0])
 
@@ -140,14 +163,14 @@ class Cohort:
 
     def tally(self, losses: Tensor, hits: Tensor, norms: Tensor) -> None:
         """Add a step to the averages between measurements, without waiting for the device."""
-        self._tally += torch.stack([torch.ones_like(losses), losses, hits, norms]).double()
+        self.sums += torch.stack([torch.ones_like(losses), losses, hits, norms], dim=1).double()
 
     def measure(self, step: int) -> list[float]:
         """Measure everyone on held-out rows, add a point to each curve, and give the headline accuracies."""
         spec, task = self.spec, self.task.for_test()
         found = self._measures(task, range(len(self.runs)), spec.eval_rows, sliced=spec.slices == "always")
         accuracy = found.accuracy(task).tolist()
-        count, loss, hits, norm = self._tally[:, : len(self.runs)]
+        count, loss, hits, norm = self.sums[: len(self.runs)].T
         columns = {
             "train_loss": loss / count, "train_accuracy": hits / count, "grad_norm": norm / count,
             "test_loss": found.loss, "test_answers": found.answers, "test_rows": found.rows,
@@ -160,8 +183,8 @@ class Cohort:
             point = {"step": step, "examples": step * spec.batch, "lr": run.train.lr * factor, "accuracy": accuracy[i]}
             self.curves[i].append(point | {name: column[i] for name, column in values.items()})
             self.slices[i] += _slice_records(found, i, step)
-        self._tally.zero_()
-        self._charge()
+        self.sums.zero_()
+        self.charge()
         return accuracy
 
     def endings(self, accuracy: list[float], last: bool) -> dict[int, Ending]:
@@ -199,7 +222,7 @@ class Cohort:
                 self.slices[i] += [
                     {**record, "tag": prefix + record["tag"]} for record in _slice_records(found, place, step)
                 ]
-        self._charge()
+        self.charge()
         for final, (i, status) in zip(finals, endings.items(), strict=True):
             yield Ended(
                 self.runs[i], status, step, final, self.curves[i], _last_only(self.slices[i]), self.seconds[i],
@@ -220,7 +243,7 @@ class Cohort:
             for name in group:
                 group[name] = group[name][index]
         self.rates = self.rates.select(index)
-        self.seed_of, self._tally = self.seed_of[index], self._tally[:, index]
+        self.seed_of, self.sums = self.seed_of[index], self.sums[index]
 
     def _measures(self, task, members, rows: int, sliced: bool) -> Measures:
         """Measure some members; a lone one in the company of its copy."""
@@ -240,15 +263,17 @@ class Cohort:
 
     def _each(self, one: Callable, *stacked) -> Any:
         """`one` for every member: at once under vmap, or one after another where a model cannot be batched."""
-        if self._vmapped:
+        if self.vmapped:
             try:
                 return vmap(one)(*stacked)
             except (RuntimeError, ValueError, TypeError) as error:
+                if out_of_memory(error):
+                    raise
                 problem = f"{type(error).__name__}: {error}".splitlines()[0]
                 looped = self._in_turn(
                     one, *stacked
                 )  # a model that is broken altogether raises here, with its own error
-                self._vmapped = False
+                self.vmapped = False
                 note = f"{self.runs[0].model.title} cannot be batched ({problem}); its members train one after another"
                 self.notes.append(note)
                 warnings.warn(note, stacklevel=2)
@@ -266,12 +291,20 @@ class Cohort:
     def _autocast(self):
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.precision == "bfloat16")
 
-    def _charge(self) -> None:
+    def charge(self) -> None:
         """Share the time since the last call among the members."""
         now = time.perf_counter()
         for i in range(len(self.runs)):
             self.seconds[i] += (now - self._clock) / len(self.runs)
         self._clock = now
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that fewer members at once could have been trained."""
+    words = ("out of memory", "not enough memory", "can't allocate memory", "alloc_failed")
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
+    )
 
 
 def _slice_records(found: Measures, member: int, step: int) -> list[dict]:

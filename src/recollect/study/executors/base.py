@@ -1,0 +1,105 @@
+"""What an executor is: cohorts go in, a stream of reports comes out. It trains; it keeps nothing."""
+
+import copyreg
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from recollect.spec import SpecError
+from recollect.train.checkpoint import CheckpointError
+from recollect.train.cohort import Ended, Event, out_of_memory, train
+from recollect.train.run import RunSpec
+
+# A specification travels as what it is, JSON: classes from a user's own file have no importable name to be pickled by.
+copyreg.pickle(RunSpec, lambda run: (RunSpec.model_validate_json, (run.model_dump_json(),)))
+
+
+@dataclass(eq=False)
+class Job:
+    """A cohort on its way."""
+
+    runs: list[RunSpec]
+    """Those that have not ended."""
+    tries: int = 0
+    """How often it failed since its last snapshot."""
+    ending: int = 0
+    """How many results its last measurement announced .."""
+    ended: list[Ended] = field(default_factory=list)
+    """.. and those of them that have come."""
+
+
+@dataclass
+class Done:
+    """The cohort's last word: all its members have ended."""
+
+
+@dataclass
+class Broken:
+    """The cohort's last word: it will not go on by itself."""
+
+    why: Literal["error", "memory", "snapshot", "lost"]
+    """An exception; too little memory; a snapshot that does not fit; or the process or machine that trained it died."""
+    error: str
+    """In one line."""
+    traceback: str
+
+    @classmethod
+    def by(cls, error: BaseException) -> "Broken":
+        """What became of a cohort that raised."""
+        why = "memory" if out_of_memory(error) else "snapshot" if isinstance(error, CheckpointError) else "error"
+        return cls(why, f"{type(error).__name__}: {error}".splitlines()[0], "".join(traceback.format_exception(error)))
+
+
+Report = Event | Done | Broken
+
+
+def attempt(runs: list[RunSpec], device: str, saved: bytes | None, every: float) -> Iterator[Report]:
+    """Train a cohort and say how it ended, whatever happens: the part that runs where the device is."""
+    try:
+        _same_code(runs[0])
+        yield from train(runs, device, saved, every)
+    except Exception as error:
+        report = Broken.by(error)
+    else:
+        report = Done()
+    yield report  # outside, where the error and the tensors that its frames hold are gone
+
+
+def _same_code(run: RunSpec) -> None:
+    """A result must not be kept under the name of other code than it was made with: name the run again, and compare."""
+    if RunSpec.model_validate_json(run.model_dump_json()).id != run.id:
+        raise SpecError(
+            f"{run.model.title} or its task is other code here than when the study began; run the study again"
+        )
+
+
+class Executor(ABC):
+    """A place where cohorts are trained; a context manager, left with nothing running."""
+
+    device: str
+    """The kind of device it trains on, as results name it."""
+
+    @property
+    @abstractmethod
+    def slots(self) -> int:
+        """How many cohorts it takes at once."""
+
+    @abstractmethod
+    def submit(self, job: Job, saved: bytes | None) -> None:
+        """Start a cohort, from a snapshot if there is one."""
+
+    @abstractmethod
+    def next(self) -> tuple[Job, Report]:
+        """Wait for the next report of any cohort."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop what is running."""
+
+    def __enter__(self) -> "Executor":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,136 @@
+"""On a Ray cluster: each cohort is a task that streams its reports, snapshots included, to this process.
+
+Ray decides where a task runs. It does not repeat one by itself: the cohort goes on from its last snapshot, which only
+the process that writes the store knows. Every node needs recollect; a study's own files, named relative to the working
+directory, are sent along.
+"""
+
+import os
+import re
+import signal
+import socket
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from recollect.spec import SpecError
+from recollect.study.executors.base import Broken, Done, Executor, Job, Report, attempt
+from recollect.train.run import RunSpec
+
+_PATIENCE = 5.0
+"""Seconds that a cluster's port may take to answer."""
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(
+    [0, 0, 0, 4, 0, 0, 0, 0, 0]
+)  # how gRPC begins: then empty settings
+_SETTINGS = 4
+"""The type of the frame with which gRPC answers."""
+
+
+class Ray(Executor):
+    """Cohorts as tasks, each with a GPU or a CPU of the cluster to itself."""
+
+    def __init__(self, address: str, device: str, every: float):
+        try:
+            import ray  # pyright: ignore[reportMissingImports]
+        except ImportError:
+            raise SpecError("executor 'ray' needs an extra: pip install \"recollect[ray]\"") from None
+        if address != "auto":
+            knock(address)
+        self._ray, self._every = ray, every
+        self._jobs: dict[Any, Job] = {}
+        _connect(ray, address)
+        resources = ray.cluster_resources()
+        self.device = ("cuda" if resources.get("GPU") else "cpu") if device == "auto" else device
+        if self.device not in ("cpu", "cuda"):
+            ray.shutdown()
+            raise SpecError(f"device {self.device!r}: Ray picks the device itself; choose auto, cpu or cuda")
+        self._resource = "GPU" if self.device == "cuda" else "CPU"
+        if not resources.get(self._resource):
+            warnings.warn(f"the Ray cluster has no {self._resource} now; cohorts wait until one joins", stacklevel=2)
+        needs: dict[str, Any] = {"num_gpus": 1, "num_cpus": 0} if self.device == "cuda" else {"num_cpus": 1}
+        self._task: Any = ray.remote(num_returns="streaming", max_retries=0, **needs)(_attempt)
+
+    @property
+    def slots(self) -> int:
+        """Twice what the cluster can hold now: nothing waits for this process, and an autoscaler sees what is wanted."""
+        return 2 * max(1, int(self._ray.cluster_resources().get(self._resource, 0)))
+
+    def submit(self, job: Job, saved: bytes | None) -> None:
+        """Hand a cohort to Ray."""
+        specs = [run.model_dump_json() for run in job.runs]
+        stream = self._task.remote(specs, own_files(job.runs[0]), self.device, saved, self._every)
+        self._jobs[stream] = job
+
+    def next(self) -> tuple[Job, Report]:
+        """Wait for any of the tasks."""
+        (stream, *_), _ = self._ray.wait(list(self._jobs), num_returns=1)
+        job = self._jobs[stream]
+        try:
+            report = self._ray.get(next(stream))
+        except self._ray.exceptions.RayTaskError as error:  # raised before the cohort could be tried
+            report = Broken.by(error.cause or error)
+        except (self._ray.exceptions.RayError, StopIteration) as error:
+            text = " ".join(str(error).split()) or "the task ended without a word"
+            report = Broken("lost", f"{type(error).__name__}: {text[:300]}", text)
+        if isinstance(report, Done | Broken):
+            del self._jobs[stream]
+        return job, report
+
+    def close(self) -> None:
+        """Leave the cluster, which ends this process's tasks."""
+        self._jobs.clear()
+        self._ray.shutdown()
+
+
+def knock(address: str) -> None:
+    """Refuse an address where no Ray cluster answers; Ray itself would try for minutes."""
+    host, colon, port = address.rpartition(":")
+    if "://" in address or not colon or not port.isdigit():
+        raise SpecError(
+            f"Ray address {address!r}: expected host:port of a cluster's head (such as 10.0.0.1:6379), or auto"
+        )
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE) as connection:
+            connection.sendall(_PREFACE)
+            answer = connection.recv(9)
+    except (OSError, OverflowError) as error:
+        raise SpecError(f"no Ray cluster answers at {address} ({error or 'no answer'}); is it running there?") from None
+    if not os.environ.get("RAY_USE_TLS") and (len(answer) < 4 or answer[3] != _SETTINGS):
+        raise SpecError(
+            f"what answers at {address} is not a Ray cluster's head (its port is 6379 unless told otherwise)"
+        )
+
+
+def _connect(ray: Any, address: str) -> None:
+    ours = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(address=address, logging_level="error", log_to_driver=False)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise SpecError(f"cannot use the Ray cluster at {address!r}: {reason}") from None
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, ours)  # Ray puts its own there
+
+
+def own_files(run: RunSpec) -> dict[str, str]:
+    """The source of the user's files that a run names by a relative path."""
+    names = set(re.findall(r'"([^"]+\.py):\w+"', run.model_dump_json()))
+    return {name: Path(name).read_text() for name in names if not Path(name).is_absolute()}
+
+
+def _attempt(
+    specs: list[str], files: dict[str, str], device: str, saved: bytes | None, every: float
+) -> Iterator[Report]:
+    """What a node does: put the study's own files in place, then train."""
+    if files:
+        os.chdir(tempfile.mkdtemp(prefix="recollect-"))
+        for name, source in files.items():
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
+            Path(name).write_text(source)
+    yield from attempt([RunSpec.model_validate_json(spec) for spec in specs], device, saved, every)
+
+
+__all__ = ["Ray", "knock", "own_files"]

@@ -1,0 +1,211 @@
+"""What a study will cost, before anything starts: runs, cohorts, tokens, operations, hours, dollars.
+
+Operations are those of matrix products and scans, as the mixers count them: a training step is three forward passes (one
+forward, two backward), a measurement is one. Time is operations by a rate, and the plan says where the rate is from, the
+first that there is of: runs of the same shape in the store, a few real steps timed now, other runs in the store on that
+kind of device, an assumption. Runs that end early make it cheaper.
+"""
+
+import math
+import statistics
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import torch
+
+from recollect.model import Model, build
+from recollect.study.labels import labels
+from recollect.study.rounds import accuracies, configurations
+from recollect.study.runner import pack
+from recollect.study.store import Store
+from recollect.study.study import Study
+from recollect.tasks.base import Task
+from recollect.train.cohort import train
+from recollect.train.run import RunSpec
+
+ASSUMED = {"cpu": 5e9, "cuda": 2e12}
+"""Operations a second where nothing was measured: small models on two CPU cores, and on a large GPU in full cohorts."""
+RECENT = 2000
+"""How many of the store's last runs are looked at for rates."""
+
+
+@dataclass
+class Part:
+    """The runs of one shape."""
+
+    label: str
+    example: RunSpec
+    runs: int
+    done: int
+    left: list[RunSpec]
+    """Those still to train; of a search, as many as it may ask for."""
+    cohorts: int = 0
+    tokens: float = 0.0
+    """Tokens read by the runs that are left, in training and measuring."""
+    flops: float = 0.0
+    """Their operations."""
+    seconds: float = 0.0
+    """The device time they need."""
+    basis: str = ""
+    """Where the rate is from."""
+
+
+@dataclass
+class Plan:
+    """A study before it starts."""
+
+    parts: list[Part]
+    searches: int
+    """How many windows it searches for; 0: it trains the whole grid."""
+    warnings: list[str] = field(default_factory=list)
+
+    def total(self, name: str) -> float:
+        """The sum of a number over all parts."""
+        return sum(getattr(part, name) for part in self.parts)
+
+    @property
+    def left(self) -> int:
+        """Runs still to train."""
+        return sum(len(part.left) for part in self.parts)
+
+
+def make_plan(study: Study, store: Store | None, device: str, cohort: int, calibrate: bool = False) -> Plan:
+    """The plan of a study on a kind of device, given what the store already has."""
+    done = set(store.done()) if store else set()
+    left = {run.id for run in _left(study, store, done)}
+    groups: dict[str, list[RunSpec]] = {}
+    for run in study.runs():
+        groups.setdefault(run.shape, []).append(run)
+    names = labels([runs[0] for runs in groups.values()])
+    parts = [
+        Part(name, runs[0], len(runs), sum(run.id in done for run in runs), [run for run in runs if run.id in left])
+        for name, runs in zip(names, groups.values(), strict=True)
+    ]
+    plan = Plan(parts, len(configurations(study)) if study.search else 0)
+    own, other = _measured(store, {part.example.model.title for part in parts}, device)
+    for part in parts:
+        cohorts = pack(part.left, cohort)
+        part.cohorts = len(cohorts)
+        work = work_of(part.example)
+        part.tokens, part.flops = len(part.left) * work.tokens, len(part.left) * work.flops
+        if not work.counted:
+            plan.warnings.append(
+                f"{part.label}: a mixer does not tell its operations; two a parameter and token are counted"
+            )
+        if part.example.shape in own:
+            rate, part.basis = own[part.example.shape], "measured"
+        elif calibrate and cohorts:
+            rate, part.basis = timed(cohorts[0], device), "timed now"
+        elif other:
+            rate, part.basis = other, "other runs"
+        else:
+            rate, part.basis = 1 / ASSUMED[kind_of(device)], "assumed"
+        part.seconds = part.flops * rate
+    if any(part.basis == "assumed" and part.left for part in parts):
+        plan.warnings.append(
+            f"hours rest on an assumed {ASSUMED[kind_of(device)]:.0e} operations a second where it says so: they may be off "
+            "by ten times either way; --calibrate times a few real steps"
+        )
+    if any(part.left and part.example.train.stop_at for part in parts):
+        plan.warnings.append("runs may end early (stop_at): this is what they cost if none does")
+    return plan
+
+
+def _left(study: Study, store: Store | None, done: set[str]) -> Iterable[RunSpec]:
+    """The runs that may still be trained."""
+    if not study.search:
+        yield from (run for run in study.runs() if run.id not in done)
+        return
+    accuracy = accuracies(store) if store else {}
+    for one in configurations(study):
+        results = one.results(accuracy)
+        if one.search.next_runs(results):
+            asked = one.search.max_runs - one.search.found(results).runs
+            yield from [run for run in one.runs.values() if run.id not in done][:asked]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one run takes."""
+
+    tokens: float
+    flops: float
+    step_flops: float
+    """Of which a training step."""
+    counted: bool
+    """Whether every mixer tells its operations."""
+
+
+def work_of(run: RunSpec) -> Work:
+    """Tokens and operations of a whole run, measurements included."""
+    spec, model = run.train, _model(run)
+    row, counted = _row_flops(model, run.task)
+    step = 3.0 * spec.batch * row
+    rows = [(run.task.for_test(), math.ceil(spec.total_steps / spec.cadence) * spec.eval_rows)]
+    rows += [(test, spec.test_rows) for test in run.all_tests]
+    tokens = spec.total_steps * spec.batch * run.task.row_length + sum(n * task.row_length for task, n in rows)
+    flops = spec.total_steps * step + sum(n * _row_flops(model, task)[0] for task, n in rows)
+    return Work(tokens, flops, step, counted)
+
+
+def _model(run: RunSpec) -> Model:
+    """The model without memory behind its parameters, where its parts can be built so."""
+    try:
+        with torch.device("meta"):
+            return build(run.model, run.task.vocabulary, run.row_length, seed=0)
+    except (NotImplementedError, RuntimeError):
+        return build(run.model, run.task.vocabulary, run.row_length, seed=0)
+
+
+def _row_flops(model: Model, task: Task) -> tuple[float, bool]:
+    """Operations of one row forward, and whether all were counted."""
+    try:
+        return float(model.flops(task.row_length, task.batch(0, "test", 1).answers.shape[1])), True
+    except (AttributeError, TypeError):
+        return 2.0 * task.row_length * sum(p.numel() for p in model.parameters()), False
+
+
+def _measured(store: Store | None, titles: set[str], device: str) -> tuple[dict[str, float], float | None]:
+    """Seconds an operation took on this kind of device: by shape for models of the study, and the median of all runs."""
+    if store is None or not store.path.exists():
+        return {}, None
+    rows = store.query("SELECT spec, model, seconds, step, device FROM runs ORDER BY rowid DESC LIMIT ?", (RECENT,))
+    seconds: dict[str, float] = {}
+    flops: dict[str, float] = {}
+    work: dict[str, Work] = {}
+    mine = set()
+    for spec, title, taken, step, where in rows:
+        if kind_of(where) != kind_of(device) or not step:
+            continue
+        run = RunSpec.model_validate_json(spec)
+        if run.shape not in work:
+            work[run.shape] = work_of(run)
+        seconds[run.shape] = seconds.get(run.shape, 0.0) + taken
+        flops[run.shape] = flops.get(run.shape, 0.0) + work[run.shape].flops * step / run.train.total_steps
+        mine |= {run.shape} if title in titles else set()
+    rates = {shape: seconds[shape] / flops[shape] for shape in flops}
+    return {shape: rates[shape] for shape in mine}, statistics.median(rates.values()) if rates else None
+
+
+def timed(cohort: list[RunSpec], device: str) -> float:
+    """Seconds an operation takes in a cohort of this shape, from a few real steps."""
+
+    def seconds(steps: int) -> float:
+        short = {"steps": steps, "epochs": 0.0, "eval_every": steps, "eval_rows": 1, "test_rows": 1, "stop_at": 0.0}
+        runs = [RunSpec(task=run.task, model=run.model, train=run.train.changed(**short)) for run in cohort]
+        start = time.perf_counter()
+        for _ in train(runs, device):
+            pass
+        return time.perf_counter() - start
+
+    seconds(1)  # what is paid once: libraries, kernels
+    steps, short = 4, seconds(1)
+    while (taken := seconds(1 + steps) - short) < 0.5 and steps < 256:
+        steps *= 4
+    return max(taken, 1e-6) / (steps * len(cohort) * work_of(cohort[0]).step_flops)
+
+
+def kind_of(device: str) -> str:
+    """`cpu` or `cuda`, whatever the number."""
+    return "cuda" if device.startswith("cuda") else "cpu"

@@ -1,0 +1,148 @@
+"""The frame around the mixers: residuals, norms, positions, hybrids, decoding."""
+
+import math
+
+import pytest
+import torch
+
+from recollect.architecture import ModelSpec
+from recollect.mixers.registry import BUILT_IN
+from recollect.model import build
+from recollect.spec import SpecError
+
+ATTENTION = {"mixer": {"kind": "attention", "heads": 2}, "parallel": True}
+HYBRIDS = {
+    "interleaved": {
+        "pattern": "MMT", "blocks": {"M": {"mixer": "mamba2", "mlp": "none"}, "T": ATTENTION}, "layers": 4, "positions": "rotary",
+    },
+    "two-stream": {"mixer": "mamba", "mlp": "none", "positions": "rotary", "second": {"block": ATTENTION}},
+    "reverse, vector": {"mixer": "mamba2", "mlp": "none", "second": {"block": ATTENTION, "gate": "vector", "gated": "first"}},
+    "no gate": {"mixer": "deltanet", "mlp": "none", "second": {"block": {"mixer": "attention"}, "gate": "none"}},
+}  # fmt: skip
+FRAMES = {
+    **{kind: {"mixer": kind} for kind in BUILT_IN},
+    **HYBRIDS,
+    **{f"{name}, released": {**fields, "residual": "released"} for name, fields in HYBRIDS.items()},
+    "untied swiglu rms": {"tie": False, "mlp": "swiglu", "norm": "rms"},
+    "identity": {"mlp": "identity", "positions": "sinusoidal"},
+    "relative mamba": {"mixer": "mamba", "positions": "relative"},
+}
+
+
+def model_of(fields: dict, length: int = 12):
+    model = build(ModelSpec(**{"width": 16, "layers": 2, **fields}), vocabulary=30, length=length, seed=1).double()
+    with torch.no_grad():  # gates start at zero, and would hide what they gate
+        for p in model.parameters():
+            p += 0.1 * torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel()))
+    return model
+
+
+TOKENS = torch.randint(0, 30, (3, 12), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_step_after_step_gives_what_forward_gives(name):
+    model, state, logits = model_of(FRAMES[name]), None, []
+    with torch.no_grad():
+        state = model.initial_state(3)
+        for token in TOKENS.unbind(1):
+            out, state = model.step(token, state)
+            logits.append(out)
+        torch.testing.assert_close(torch.stack(logits, 1), model(TOKENS), rtol=0, atol=1e-9)
+    held = sum(x[0].numel() for layer in state[:-1] for x in layer.values() if x.is_floating_point())
+    assert held == model.state_size(12)
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_greedy_decoding_equals_decoding_by_whole_rows(name):
+    model = model_of(FRAMES[name], length=16)
+    row = TOKENS
+    with torch.no_grad():
+        for _ in range(4):
+            row = torch.cat([row, model(row)[:, -1].argmax(-1, keepdim=True)], dim=1)
+    assert torch.equal(model.decode(TOKENS, 4), row[:, 12:])
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_logits_at_answers_are_those_of_the_whole_row(name):
+    model = model_of(FRAMES[name])
+    positions = torch.tensor([[1, 5], [0, 11], [3, 3]])
+    with torch.no_grad():
+        whole = model(TOKENS)
+        torch.testing.assert_close(
+            model(TOKENS, positions), whole[torch.arange(3)[:, None], positions], rtol=0, atol=1e-12
+        )
+
+
+def test_residuals_of_the_published_code():
+    x = torch.randn(2, 3, 16, dtype=torch.float64)
+    first, second = torch.randn_like(x), torch.randn_like(x)
+    interleaved = model_of({**HYBRIDS["interleaved"], "residual": "released"})
+    torch.testing.assert_close(interleaved._add(x, 0, first, None), 2 * x + first)
+    two = model_of({**HYBRIDS["two-stream"], "residual": "released"})
+    g = torch.tanh(two.gates[0])
+    torch.testing.assert_close(two._add(x, 0, first, second), (1 + g) * x + first + g * second)
+    reverse = model_of({**HYBRIDS["reverse, vector"], "residual": "released"})
+    g = torch.tanh(reverse.gates[0])
+    torch.testing.assert_close(reverse._add(x, 0, first, second), 2 * x + second + g * first)
+    clean = model_of(HYBRIDS["two-stream"])
+    torch.testing.assert_close(clean._add(x, 0, first, second), x + first + torch.tanh(clean.gates[0]) * second)
+
+
+def test_released_pads_the_vocabulary_and_leaves_attention_as_pytorch_makes_it():
+    model = build(ModelSpec(**HYBRIDS["two-stream"], width=64, residual="released"), vocabulary=33, length=8, seed=0)
+    assert model.embedding.weight.shape[0] == 40
+    assert model(TOKENS[:, :8]).shape[-1] == 33
+    assert model.second[0].mixer.qkv.weight.abs().max() <= 1 / math.sqrt(64), "uniform within 1/sqrt(width)"
+    assert model.layers[0].mixer.in_proj.weight.std().item() == pytest.approx(0.02, rel=0.1)
+
+
+def test_a_new_two_stream_model_starts_with_its_gate_shut():
+    model = build(ModelSpec(**HYBRIDS["two-stream"], width=16), vocabulary=30, length=12, seed=0)
+    alone = build(ModelSpec(mixer="mamba", mlp="none", width=16, positions="none"), vocabulary=30, length=12, seed=0)
+    alone.load_state_dict({name: p for name, p in model.state_dict().items() if name in alone.state_dict()})
+    torch.testing.assert_close(model(TOKENS), alone(TOKENS))
+
+
+def test_initial_weights_have_the_stated_laws_and_follow_the_seed():
+    spec = ModelSpec(mixer="attention", width=128, layers=4)
+    before = torch.get_rng_state()
+    model, again, other = (build(spec, 100, 16, seed) for seed in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), before), "PyTorch's own generator is left as it was"
+    for (name, p), q, r in zip(model.named_parameters(), again.parameters(), other.parameters(), strict=True):
+        assert torch.equal(p, q), name
+        assert not torch.equal(p, r) or p.std() == 0 or p.numel() == 1, name
+    assert model.layers[0].mixer.qkv.weight.std().item() == pytest.approx(0.02, rel=0.05)
+    assert model.layers[0].mixer.out.weight.std().item() == pytest.approx(0.02 / math.sqrt(8), rel=0.05)
+    assert model.layers[0].mlp.out.weight.std().item() == pytest.approx(0.02 / math.sqrt(8), rel=0.05)
+
+
+def test_mlp_none_leaves_out_norms_and_identity_adds_a_normalised_copy():
+    none, identity = (build(ModelSpec(mlp=mlp, width=16, layers=1), 30, 12, 0) for mlp in ("none", "identity"))
+    x = torch.randn(1, 3, 16)
+    mixed = none.layers[0].mixer(none.layers[0].norm_mixer(x))
+    torch.testing.assert_close(none.layers[0](x), mixed)
+    layer = identity.layers[0]
+    mixed = layer.mixer(layer.norm_mixer(x))
+    torch.testing.assert_close(layer(x), mixed + layer.norm_mlp(x + mixed))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"mixer": {"kind": "attention", "heads": 3}}, "3 does not divide width 16; choose from: 1, 2, 4, 8, 16"),
+        ({"mixer": {"kind": "linear_attention", "feature": "cosine"}}, "'elu', 'relu', 'identity' or 'taylor'"),
+        ({"pattern": "MX", "blocks": {"M": {"mixer": "mamba"}}}, "letter 'X' stands for nothing"),
+        ({"blocks": {"M": {"mixer": "mamba"}}}, "no pattern"),
+        ({"mixer": "mamba", "positions": "alibi"}, "act inside attention"),
+        ({"positions": "absolute"}, "'learned', 'sinusoidal'"),
+    ],
+)
+def test_bad_models_are_refused_with_the_value_and_the_choices(fields, message):
+    with pytest.raises(ValueError, match=message):
+        build(ModelSpec(**{"width": 16, **fields}), 30, 12, 0)
+
+
+def test_a_row_beyond_the_table_of_positions_is_refused():
+    with pytest.raises(SpecError, match=r"a row of 13 tokens is longer than the table of learned positions \(12\)"):
+        model_of({})(torch.zeros(1, 13, dtype=torch.int64))

@@ -1,0 +1,62 @@
+"""The papers' models by name, with the papers' sizes."""
+
+import pytest
+import torch
+
+from recollect.architecture import ModelSpec
+from recollect.model import Model
+from recollect.presets import RETRIEVIT, preset, with_preset
+from recollect.spec import SpecError
+
+
+def size(fields: dict) -> int:
+    """Parameters without embeddings and head."""
+    with torch.device("meta"):
+        model = Model(ModelSpec(**fields), vocabulary=33, length=100)
+    return sum(
+        p.numel() for name, p in model.named_parameters() if not name.startswith(("embedding", "head", "positions"))
+    )
+
+
+MILLIONS = {
+    "mamba-16": 160.02, "mamba-32": 162.37, "mamba-64": 167.09, "mamba2-16": 152.89, "mamba2-32": 153.68, "mamba2-64": 155.27,
+    "interleaved-mamba-1": 154.09, "interleaved-mamba-2": 155.57, "interleaved-mamba-3": 162.98, "interleaved-mamba-4": 157.05,
+    "interleaved-mamba2-1": 151.72, "interleaved-mamba2-2": 152.01, "interleaved-mamba2-3": 158.53, "interleaved-mamba2-4": 152.31,
+    "twostream-mamba": 154.09, "twostream-mamba2": 151.72, "reverse-mamba": 154.09, "reverse-mamba2": 151.72,
+}  # fmt: skip
+
+
+def test_the_transformer_has_the_published_count_to_the_parameter():
+    assert size(RETRIEVIT["retrievit-transformer-rope"]) == size(RETRIEVIT["retrievit-transformer-nope"]) == 151_156_736
+
+
+@pytest.mark.parametrize("name", MILLIONS)
+def test_the_others_have_it_to_the_printed_digits(name):
+    millions = size(RETRIEVIT[f"retrievit-{name}"]) / 1e6
+    assert abs(millions - MILLIONS[name]) < 0.01, millions
+
+
+@pytest.mark.parametrize(
+    ("width", "layers", "state", "millions"),
+    [(1024, 12, 16, 80.0), (1024, 12, 32, 81.2), (1024, 24, 16, 160.0), (1024, 24, 32, 162.4), (1408, 12, 16, 150.6), (1408, 12, 32, 152.2)],
+)  # fmt: skip
+def test_the_copy_models_of_okpekpe_and_orvieto(width, layers, state, millions):
+    fields = {
+        "mixer": {"kind": "mamba", "state": state},
+        "width": width,
+        "layers": layers,
+        "mlp": "none",
+        "norm": "rms",
+    }
+    assert size(fields) / 1e6 == pytest.approx(millions, abs=0.06)
+
+
+def test_every_preset_is_a_model_and_fields_beside_it_come_first():
+    assert len([name for name in RETRIEVIT if "reverse" not in name]) == 18, "17 rows, one of them RoPE / NoPE"
+    small = with_preset({"preset": "retrievit-twostream-mamba2", "width": 256, "layers": 4})
+    assert ModelSpec(**small).layers == 4
+    assert preset("okpekpe-mamba-128x2") == {"mixer": "mamba", "width": 128, "layers": 2}
+    with pytest.raises(SpecError, match="did you mean 'retrievit-mamba2-16'"):
+        preset("retrievit-mamba2-166")
+    with pytest.raises(SpecError, match="unknown preset 'okpekpe-mambo-64x1'"):
+        preset("okpekpe-mambo-64x1")
