@@ -24,8 +24,9 @@ from rich.table import Table
 from recollect.analysis.window import ZOOLOGY_RATES, window
 from recollect.study.grid import axis
 from recollect.study.results import runs_frame
-from recollect.study.search import SearchSpec, WindowSearch
+from recollect.study.search import WindowSearch
 from recollect.study.store import Store
+from recollect.study.study import SearchSpec
 
 KINDS = (
     "one step",
@@ -216,7 +217,7 @@ def main() -> None:
     parser.add_argument("--full", type=float, default=23.0, help="time of a step of a full cohort")
     parser.add_argument("--members", type=int, default=36, help="members of a full cohort")
     given = parser.parse_args()
-    spec, cost = SearchSpec(coarse=given.coarse), Cost(given.alone, given.full, given.members)
+    spec, cost = SearchSpec.model_validate({"coarse": given.coarse}), Cost(given.alone, given.full, given.members)
 
     table = Table("sweep", "strategy", title="window search against a dense grid", title_justify="left")
     for heading in ("runs", "most", "share", "most", "rounds", "time", "error", "worst", "≤ 1 step", "missed"):

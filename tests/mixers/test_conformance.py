@@ -3,10 +3,12 @@
 from collections.abc import Callable
 
 import pytest
+import torch
 from torch import nn
 
 from recollect.mixers.registry import BUILT_IN, mixer_class
 from recollect.testing import Check, MixerConformance
+from recollect.testing.measure import build, numbers, together
 from recollect.testing.mixers import causality, cohort, finite, recurrence, state_size
 
 DEEP = {"layer": 1, "layers": 3}
@@ -117,3 +119,24 @@ def test_odd_widths(kind: str, rule: Callable[..., str | None]):
 
 def test_no_built_in_mixer_is_missing():
     assert {kind for kind, _ in CASES} == set(BUILT_IN)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kind", BUILT_IN)
+def test_bits_do_not_depend_on_company_at_any_size(kind: str, threads: int):
+    """Also where tensors do not fill vectors, for members in any place of a cohort."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for width, length, options in ((16, 33, {}), (24, 7, {}), (15, 9, ODD.get(kind, {}))):
+            chosen = FIRST[kind] | options
+            members = [
+                build(lambda w=width, c=chosen: mixer_class(kind)(w, **c), torch.float32, seed) for seed in range(8)
+            ]
+            x = numbers(8, 3, length, width, kind=torch.float32)
+            among_all = together(members, x)
+            for few in ([0, 1], [5, 1, 7]):
+                for name, value in together([members[i] for i in few], x[few]).items():
+                    assert torch.equal(value, among_all[name][few]), f"width {width}, members {few}: {name}"
+    finally:
+        torch.set_num_threads(before)

@@ -18,60 +18,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from math import log10
-from typing import Literal
+from math import ceil, log10
 
-from pydantic import Field, field_validator, model_validator
-
-from recollect.spec import Spec, SpecError
+from recollect.spec import SpecError
+from recollect.study.study import SearchSpec
 
 Rate = tuple[float, int]
 """A learning rate and a seed: one run of a configuration."""
 PROBES = 3
 """How many rates between two known ones a round tries: a gap of the coarse grid is then filled in one round, not halved in
 several, as a cohort of few members costs nearly as much as one of many."""
-
-
-class SearchSpec(Spec):
-    """How windows are searched for: `search: window`, or a mapping with any of these fields."""
-
-    kind: Literal["window"] = "window"
-    """What is searched for."""
-    threshold: float = Field(0.95, gt=0, le=1)
-    """The accuracy, averaged over seeds, that a window's rates reach."""
-    low: float = Field(1e-5, gt=0)
-    """The smallest rate of the grid, where `train.lr` does not give the grid."""
-    high: float = Field(1e-1, gt=0)
-    """The largest rate of the grid."""
-    points: int = Field(17, ge=2)
-    """Rates of the grid, evenly spaced on a logarithmic axis."""
-    seeds: tuple[int, ...] = (42, 123, 777)
-    """The seeds, where `train.seed` does not give them; the first one scouts."""
-    coarse: int = Field(5, ge=2)
-    """Rates of the first round."""
-    resolution: float = Field(0.0, ge=0)
-    """An edge is known when a rate inside and one outside are this many decades apart. 0: neighbours on the grid."""
-    max_runs: int = Field(0, ge=0)
-    """Runs of one configuration at most. 0: half of the grid's, and at least one for every rate."""
-
-    @field_validator("seeds")
-    @classmethod
-    def _some_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        if not seeds or len(set(seeds)) != len(seeds):
-            raise SpecError(f"a search needs at least one seed, each once; got {list(seeds)}")
-        return seeds
-
-    @model_validator(mode="after")
-    def _makes_sense(self) -> "SearchSpec":
-        if self.low >= self.high:
-            raise SpecError(f"low {self.low:g} must be below high {self.high:g}")
-        if self.resolution >= log10(self.high / self.low):
-            raise SpecError(
-                f"resolution {self.resolution:g} is as wide as the {log10(self.high / self.low):g} decades searched"
-            )
-        if self.max_runs and self.max_runs < self.coarse:
-            raise SpecError(f"max_runs {self.max_runs} is less than the {self.coarse} runs of the first round")
-        return self
 
 
 @dataclass(frozen=True)
@@ -212,7 +168,7 @@ class WindowSearch:
         for edge, outside in ((first, _below(known, first)), (last, _above(known, last))):
             if outside is None:
                 wanted += self._others(known, edge)
-            elif probes := self._between(edge, outside):
+            elif probes := self._between(edge, outside, self.spec.resolution):
                 if known[outside].disputed:  # the seeds' edges lie near one another: the next place settles most
                     wanted += [(outside + (1 if edge > outside else -1), seed) for seed in self.seeds]
                 else:
@@ -222,16 +178,15 @@ class WindowSearch:
         return wanted
 
     def _peak(self, known: dict[int, _Point]) -> list[tuple[int, int]]:
-        """Where no rate passes: around the best one, then everywhere, then the seeds of what may still pass."""
+        """Where no rate passes: around the best one; then everywhere else, and another seed where a rate may still pass."""
         best = max(known, key=lambda i: known[i].mean)
         near = [_below(known, best), _above(known, best)]
         around = [i for other in near if other is not None for i in self._between(best, other, 0)]
-        if not around:
-            around = [i for a, b in pairwise(sorted(known)) for i in self._between(a, b, 0)]
         if around:
             return [(i, self.seeds[0]) for i in around]
         doubtful = sorted((i for i in known if not known[i].certain), key=lambda i: -known[i].mean)
-        return [self._others(known, i)[0] for i in doubtful]
+        rest = [i for a, b in pairwise(sorted(known)) for i in self._between(a, b, 0)]
+        return [self._others(known, i)[0] for i in doubtful] + [(i, self.seeds[0]) for i in rest]
 
     def _stretches(self, known: dict[int, _Point]) -> list[tuple[int, int]]:
         """First and last known place of every run of places that are inside, those left out that cannot be the widest."""
@@ -254,14 +209,11 @@ class WindowSearch:
         below, above = _below(known, first), _above(known, last)
         return self._width(first if below is None else below + 1, last if above is None else above - 1)
 
-    def _between(self, a: int, b: int, resolution: float | None = None) -> list[int]:
-        """Up to PROBES places between two, evenly spaced; none where the two are near enough."""
+    def _between(self, a: int, b: int, resolution: float) -> list[int]:
+        """Places between two, evenly spaced: as many as the resolution asks for and a round takes."""
         a, b = min(a, b), max(a, b)
-        resolution = self.spec.resolution if resolution is None else resolution
-        if b - a < 2 or self._width(a, b) <= resolution + 1e-9:
-            return []
-        n = min(PROBES, b - a - 1)
-        return list(dict.fromkeys(a + round(k * (b - a) / (n + 1)) for k in range(1, n + 1)))
+        parts = min(PROBES + 1, b - a, ceil(self._width(a, b) / resolution - 1e-9) if resolution else b - a)
+        return [a + round(k * (b - a) / parts) for k in range(1, parts)]
 
     def _others(self, known: dict[int, _Point], i: int) -> list[tuple[int, int]]:
         """The seeds that have not run at a place, where they could still change what it is."""

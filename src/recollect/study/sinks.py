@@ -90,7 +90,7 @@ class WeightsAndBiases(Sink):
             there.log({name: value for name, value in point.items() if name != "step"}, step=int(point["step"]))
         there.summary.update({f"final/{name}": value for name, value in event.final.items()})
         there.summary.update({"status": event.status, "ended_at": event.step, "parameters": event.parameters})
-        there.finish(quiet=True)
+        there.finish()
 
     def close(self) -> None:
         """Every run was handed over whole."""

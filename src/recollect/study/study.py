@@ -1,8 +1,9 @@
 """A study: the specification of runs with lists where an axis varies."""
 
 from collections.abc import Mapping
+from math import log10
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
@@ -10,13 +11,54 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator, model
 from recollect.presets import with_preset
 from recollect.spec import Spec, SpecError, explain, nearest
 from recollect.study.grid import axis, count, matches, put, unfold, zipped
-from recollect.study.search import SearchSpec
 from recollect.tasks import as_task
 from recollect.train.protocols import with_protocol
 from recollect.train.run import RunSpec
 
 MANY = 1_000_000
 """More runs than this are not unfolded unless asked for twice."""
+
+
+class SearchSpec(Spec):
+    """How windows are searched for: `search: window`, or a mapping with any of these fields."""
+
+    kind: Literal["window"] = "window"
+    """What is searched for."""
+    threshold: float = Field(0.95, gt=0, le=1)
+    """The accuracy, averaged over seeds, that a window's rates reach."""
+    low: float = Field(1e-5, gt=0)
+    """The smallest rate of the grid, where `train.lr` does not give the grid."""
+    high: float = Field(1e-1, gt=0)
+    """The largest rate of the grid."""
+    points: int = Field(17, ge=2)
+    """Rates of the grid, evenly spaced on a logarithmic axis."""
+    seeds: tuple[int, ...] = (42, 123, 777)
+    """The seeds, where `train.seed` does not give them; the first one scouts."""
+    coarse: int = Field(5, ge=2)
+    """Rates of the first round."""
+    resolution: float = Field(0.0, ge=0)
+    """An edge is known when a rate inside and one outside are this many decades apart. 0: neighbours on the grid."""
+    max_runs: int = Field(0, ge=0)
+    """Runs of one configuration at most. 0: half of the grid's, and at least one for every rate."""
+
+    @field_validator("seeds")
+    @classmethod
+    def _some_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if not seeds or len(set(seeds)) != len(seeds):
+            raise SpecError(f"a search needs at least one seed, each once; got {list(seeds)}")
+        return seeds
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> "SearchSpec":
+        if self.low >= self.high:
+            raise SpecError(f"low {self.low:g} must be below high {self.high:g}")
+        if self.resolution >= log10(self.high / self.low):
+            raise SpecError(
+                f"resolution {self.resolution:g} is as wide as the {log10(self.high / self.low):g} decades searched"
+            )
+        if self.max_runs and self.max_runs < self.coarse:
+            raise SpecError(f"max_runs {self.max_runs} is less than the {self.coarse} runs of the first round")
+        return self
 
 
 class Study(Spec):

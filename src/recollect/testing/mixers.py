@@ -120,7 +120,7 @@ def cohort(make: Make, width: int, length: int) -> str | None:
     """Members trained together under vmap get what each gets alone, and the same bits in any company.
 
     PyTorch computes sigmoid, silu, softplus, elu and pow by another formula in the last few (under 32) elements of a
-    tensor. So tokens are a multiple of 32 here, as in training; on a few parameters a mixer uses exp, log or tanh.
+    tensor, so tokens are a multiple of 32 here, as in most training; `recollect.ops.activations` has forms that do not.
     """
     singles = [build(make, torch.float32, seed) for seed in range(8)]
     for name, buffer in singles[1].named_buffers():

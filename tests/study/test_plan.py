@@ -1,0 +1,154 @@
+"""The plan: the right counts before anything starts, and where each number is from."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from recollect.mixers.registry import BUILT_IN
+from recollect.model import build
+from recollect.study.plan import ASSUMED, make_plan, timed, work_of
+from recollect.study.runner import run_study
+from recollect.study.store import Store
+from recollect.study.study import Study
+
+TASK = {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32}
+TRAIN = {"steps": 10, "batch": 8, "eval_every": 4, "eval_rows": 16, "test_rows": 32, "lr": [1e-3, 1e-2], "seed": [1, 2]}
+
+
+class Shy(nn.Module):
+    """A mixer of a user's own that does not tell its operations."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(x)
+
+
+def study(**fields) -> Study:
+    return Study(**{"name": "s", "task": TASK, "model": {"width": 16, "layers": 1}, "train": TRAIN, **fields})
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return Store(tmp_path / "store.sqlite", create=True)
+
+
+def test_operations_and_tokens_are_those_of_the_steps_and_measurements():
+    (run, *_) = study(tests=[{**TASK, "length": 24}]).runs()
+    model = build(run.model, 32, 24, seed=0)
+    short, long = model.flops(16, 2), model.flops(24, 2)
+    work = work_of(run)
+    assert work.step_flops == 3 * 8 * short
+    assert work.flops == 10 * 3 * 8 * short + 3 * 16 * short + 32 * short + 32 * long, "measured at steps 4, 8 and 10"
+    assert work.tokens == (10 * 8 + 3 * 16 + 32) * 16 + 32 * 24
+
+
+@pytest.mark.parametrize("mixer", sorted(BUILT_IN))
+def test_every_built_in_mixer_is_counted_and_needs_no_memory_for_it(mixer):
+    (run, *_) = study(model={"mixer": mixer, "width": 32, "layers": 2}).runs()
+    work = work_of(run)
+    assert work.counted
+    assert work.step_flops == 3 * 8 * build(run.model, 32, 16, seed=0).flops(16, 2)
+
+
+def test_runs_done_and_left_cohorts_and_totals(store):
+    run_study(study(), store, "cpu")
+    larger = study(model={"width": [16, 32], "layers": 1}, train={**TRAIN, "seed": [1, 2, 3]})
+    plan = make_plan(larger, store, "cpu", cohort=4)
+    assert [(part.label, part.runs, part.done, len(part.left), part.cohorts) for part in plan.parts] == [
+        ("attention width=16", 6, 4, 2, 1),
+        ("attention width=32", 6, 0, 6, 2),
+    ]
+    assert (plan.total("runs"), plan.total("done"), plan.left, plan.total("cohorts")) == (12, 4, 8, 3)
+    assert plan.total("flops") == sum(len(part.left) * work_of(part.example).flops for part in plan.parts)
+
+
+def test_time_is_from_the_store_where_it_knows_the_shape_then_from_steps_then_from_other_runs(store):
+    run_study(study(), store, "cpu")
+    both = study(model={"width": [16, 32], "layers": 1}, train={**TRAIN, "seed": [1, 2, 3]})
+    plan = make_plan(both, store, "cpu", cohort=4)
+    assert [part.basis for part in plan.parts] == ["measured", "other runs"]
+    ((seconds,),) = store.query("SELECT avg(seconds) FROM runs")
+    assert plan.parts[0].seconds == pytest.approx(2 * seconds)
+    assert [part.basis for part in make_plan(both, store, "cpu", 4, calibrate=True).parts] == ["measured", "timed now"]
+    fresh = make_plan(both, None, "cpu", 4)
+    assert [part.basis for part in fresh.parts] == ["assumed", "assumed"]
+    assert fresh.parts[0].seconds == pytest.approx(fresh.parts[0].flops / ASSUMED["cpu"])
+    assert any("--calibrate" in warning for warning in fresh.warnings)
+    assert [part.basis for part in make_plan(both, store, "cuda", 4).parts] == ["assumed", "assumed"]
+
+
+def test_a_few_timed_steps_foretell_a_run(store):
+    one = study(train={**TRAIN, "steps": 150, "eval_every": 150})
+    run_study(one, store, "cpu")
+    ((taken,),) = store.query("SELECT sum(seconds) FROM runs")
+    told = timed(one.runs(), "cpu") * sum(work_of(run).flops for run in one.runs())
+    assert taken / 6 < told < taken * 6
+
+
+def test_a_mixer_that_does_not_tell_its_operations_is_warned_of():
+    plan = make_plan(study(model={"mixer": f"{__file__}:Shy", "width": 16, "layers": 1}), None, "cpu", 8)
+    assert any("does not tell its operations" in warning for warning in plan.warnings)
+    assert plan.total("flops") > 0
+
+
+def test_a_search_is_planned_with_the_most_it_may_ask_for(store):
+    train = {**TRAIN, "lr": "logspace(1e-5, 1e-1, 17)", "seed": [1, 2, 3]}
+    plan = make_plan(study(train=train, search="window"), store, "cpu", 8)
+    assert (plan.searches, plan.total("runs"), plan.left) == (1, 51, 25)
+
+
+def recollect(*words, cwd) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "recollect.cli", *map(str, words)], capture_output=True, text=True, cwd=cwd
+    )
+
+
+def test_the_command_prints_a_table_and_starts_nothing(tmp_path):
+    (tmp_path / "s.yaml").write_text(study(model={"mixer": ["attention", "mamba"], "width": 16, "layers": 1}).to_yaml())
+    shown = recollect("plan", "s.yaml", "--dollars-per-hour", "3600", "--device", "cpu", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert re.search(r"attention\s*│\s*4 │\s*0 │\s*4 │\s*1 │", shown.stdout)
+    assert re.search(r"all\s*│\s*8 │\s*0 │\s*8 │\s*2 │", shown.stdout)
+    assert "assumed" in shown.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["s.yaml"]
+
+
+def test_a_million_runs_are_not_unfolded_unasked(tmp_path):
+    (tmp_path / "s.yaml").write_text(
+        study(train={"steps": 3, "lr": "logspace(1e-5, 1, 2000)", "seed": "linspace(1, 1000, 1000)"}).to_yaml()
+    )
+    refused = recollect("plan", "s.yaml", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "2,000,000 runs" in refused.stderr
+    assert "--yes" in refused.stderr
+
+
+SEARCH = """
+name: tiny
+task: {kind: mqar, length: 16, pairs: 2, vocab: 32}
+model: {mixer: [attention, {kind: attention, conv: k}], width: 16, layers: 1}
+train: {steps: 4, batch: 4, eval_every: 4, eval_rows: 16, test_rows: 16}
+search: {low: 1.0e-3, high: 1.0e-1, points: 5, coarse: 3, seeds: [1, 2]}
+"""
+
+
+def test_a_searching_study_runs_merges_and_is_found_done_from_the_command_line(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(SEARCH)
+    first = recollect("run", "tiny.yaml", "--device", "cpu", "--store", "a.sqlite", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert "study tiny: 2 windows to find" in first.stdout
+    assert "0 of 2 have a window, 10 of 20 runs (50%)" in first.stdout
+    moved = recollect("merge", "a.sqlite", "--store", "b.sqlite", cwd=tmp_path)
+    assert moved.returncode == 0, moved.stderr
+    assert "10 runs added to b.sqlite" in moved.stdout
+    again = recollect("run", "tiny.yaml", "--device", "cpu", "--store", "b.sqlite", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "trained" not in again.stdout
+    assert "0 of 2 have a window, 10 of 20 runs (50%)" in again.stdout
