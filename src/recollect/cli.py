@@ -117,7 +117,8 @@ def plan(
 
     study = Study.load(study_file)
     study.check_size(allow_many=yes)
-    device = choose_device(device)
+    if calibrate or not device.startswith(("cpu", "cuda")):  # a plan may be for a device of another machine
+        device = choose_device(device)
     known = Store(store) if store.exists() else None
     made = make_plan(study, known, device, cohort or default_cohort(device), calibrate)
     _print_plan(study.name, made, device, dollars_per_hour)

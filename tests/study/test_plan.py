@@ -117,6 +117,8 @@ def test_the_command_prints_a_table_and_starts_nothing(tmp_path):
     assert re.search(r"attention\s*│\s*4 │\s*0 │\s*4 │\s*1 │", shown.stdout)
     assert re.search(r"all\s*│\s*8 │\s*0 │\s*8 │\s*2 │", shown.stdout)
     assert "assumed" in shown.stdout
+    elsewhere = recollect("plan", "s.yaml", "--device", "cuda:3", cwd=tmp_path)
+    assert "study s on cuda:3" in elsewhere.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["s.yaml"]
 
 

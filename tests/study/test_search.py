@@ -196,6 +196,15 @@ def test_a_search_goes_on_where_it_stopped_and_reuses_what_is_there(store, stop_
     assert again.windows == searched.windows
 
 
+def test_a_search_over_a_dense_study_trains_nothing_and_is_a_study_of_its_own(store):
+    trained = []
+    dense = study(name="dense", search=None, train={"steps": 4, "lr": "logspace(1e-5, 1e-1, 17)", "seed": list(SEEDS)})
+    pretend(store, between, trained)(dense)
+    searched = search_windows(study(), store, pretend(store, between, trained))
+    assert len(trained) == 102
+    assert len(runs_frame(store, "s")) == len(searched.asked) == searched.reused < 41
+
+
 def test_a_failed_run_ends_the_search_of_its_configuration_alone(store):
     first = study().runs()[0]
     searched = search_windows(study(), store, pretend(store, between, [], broken=first.id))

@@ -1,5 +1,6 @@
 """Sinks get the curves, and never stop a study."""
 
+import subprocess
 import sys
 import warnings
 
@@ -94,6 +95,15 @@ def test_tensorboard_has_every_curve(store, tmp_path):
                 assert [point.step for point in points] == [5, 10]
                 assert [point.value for point in points] == pytest.approx(list(truth[column]), rel=1e-6)
             assert len(board.Scalars("final/accuracy")) == 1
+
+
+def test_the_command_takes_a_folder_for_tensorboard(tmp_path):
+    pytest.importorskip("tensorboard", reason="the extra `tensorboard` is not installed")
+    (tmp_path / "s.yaml").write_text(study().to_yaml())
+    words = ["run", "s.yaml", "--device", "cpu", "--to-tensorboard", "board"]
+    done = subprocess.run([sys.executable, "-m", "recollect.cli", *words], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "board" / "s").iterdir())) == 2
 
 
 def test_weights_and_biases_gets_every_run_offline(store, tmp_path, monkeypatch):

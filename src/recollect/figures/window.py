@@ -7,6 +7,9 @@ from matplotlib.figure import Figure
 from recollect.analysis.window import ZOOLOGY_RATES, windows
 from recollect.figures.style import COLOURS, DASHES, MARKERS, add_caption, new_figure, style
 
+FEW = 4
+"""How many models' windows are shaded behind the curves as well; more would hide each other."""
+
 
 def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: float = 0.95) -> Figure:
     """`frame` as `results` gives it: one line a model, mean and min-max over seeds, windows as bars under the curves."""
@@ -23,7 +26,8 @@ def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: floa
             axes.plot(rates, mean, label=_label(model, found[model]), **look)
             if found[model]["decades"] > 0:
                 edges = found[model]["low"], found[model]["high"]
-                axes.axvspan(*edges, color=look["color"], alpha=0.07, linewidth=0)
+                if len(models) <= FEW:
+                    axes.axvspan(*edges, color=look["color"], alpha=0.07, linewidth=0)
                 y = -0.06 - 0.045 * i  # the windows as bars under the curves, so that overlaps can be told apart
                 axes.plot(edges, (y, y), color=look["color"], linewidth=5, solid_capstyle="butt", alpha=0.9)
         for rate in ZOOLOGY_RATES:

@@ -71,6 +71,8 @@ def zipped(groups: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """For each choice of every group of fields that vary together, the values to set, by dotted path."""
     columns = []
     for group in groups:
+        if not group:
+            raise SpecError("zip: an empty group leaves no runs; give at least one path and its values")
         lists = {path: _choices(value, path) or [value] for path, value in group.items()}
         if len({len(values) for values in lists.values()}) != 1:
             sizes = ", ".join(f"{path} has {len(values)}" for path, values in lists.items())

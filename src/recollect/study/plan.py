@@ -72,6 +72,7 @@ class Plan:
 
 def make_plan(study: Study, store: Store | None, device: str, cohort: int, calibrate: bool = False) -> Plan:
     """The plan of a study on a kind of device, given what the store already has."""
+    study = study.only(study.runs())  # unfolded once
     done = set(store.done()) if store else set()
     left = {run.id for run in _left(study, store, done)}
     groups: dict[str, list[RunSpec]] = {}

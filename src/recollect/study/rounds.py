@@ -50,20 +50,20 @@ def search_windows(study: Study, store: Store, train: Callable[[Study], dict[str
     found = configurations(study)
     before = set(store.done())
     failed: dict[str, str] = {}
-    while True:
+    first, left = True, 0
+    while first or left:
         accuracy = accuracies(store)
-        asked: list[RunSpec] = []
-        left = 0
+        asked, left = [], 0
         for one in found:
             results = one.results(accuracy)
             wanted = {one.runs[rate].id for rate in one.search.asked(results)}
-            runs = [run for run in one.runs.values() if run.id in wanted]
-            stuck = any(run.id in failed for run in runs)
-            asked += [run for run in runs if run.id in accuracy] if stuck else runs
-            left += 0 if stuck else len(one.search.next_runs(results))
-        if not left:
-            break
-        failed |= train(study.only(asked))
+            if wanted & failed.keys():
+                wanted &= accuracy.keys()
+            asked += [run for run in one.runs.values() if run.id in wanted]
+            left += len(wanted - accuracy.keys())
+        if first or left:  # also once where nothing is left, so that the store knows the study
+            failed |= train(study.only(asked))
+        first = False
     windows = {one.label: one.search.found(one.results(accuracy)) for one in found}
     return Searched(windows, asked, sum(run.id in before for run in asked), sum(len(one.runs) for one in found), failed)
 
