@@ -24,7 +24,7 @@ check: .venv/tested
 	touch $@
 
 .venv/tested: .venv/installed
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[test,dev]"
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[test,dev,ray,tensorboard,wandb]"
 	touch $@
 
 clean:

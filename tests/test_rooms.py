@@ -7,7 +7,7 @@ import recollect
 
 ROOMS = [
     "spec", "imported", "rng", "tasks", "ops", "mixers", "architecture", "presets", "model", "train", "study", "analysis",
-    "figures", "testing", "diagram", "progress", "demo", "cli",
+    "figures", "testing", "diagram", "progress", "tables", "demo", "cli",
 ]  # fmt: skip
 SOURCE = Path(recollect.__file__).parent
 
@@ -36,4 +36,6 @@ def test_a_room_imports_only_from_rooms_above_it():
             continue
         assert own in ROOMS, f"{own} is a room that this list does not know"
         for other in imports(path):
-            assert ROOMS.index(other) <= ROOMS.index(own), f"{path.relative_to(SOURCE)} imports from {other}, a room below it"
+            assert ROOMS.index(other) <= ROOMS.index(own), (
+                f"{path.relative_to(SOURCE)} imports from {other}, a room below it"
+            )

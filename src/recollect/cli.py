@@ -1,5 +1,6 @@
 """The command line: parses, calls, prints. Exit codes: 0 done, 1 some runs failed, 2 bad input, 3 store in use, 130 stopped."""
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +9,6 @@ import typer
 import yaml
 from pydantic import ValidationError
 from rich.console import Console
-from rich.table import Table
 
 import recollect
 from recollect.spec import SpecError, explain
@@ -16,7 +16,7 @@ from recollect.spec import SpecError, explain
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 show_app = typer.Typer(no_args_is_help=True, help="Look at a task or a model before training.")
 app.add_typer(show_app, name="show")
-console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)  # a file has room
 problems = Console(stderr=True, highlight=False)
 
 StoreOption = Annotated[Path, typer.Option("--store", envvar="RECOLLECT_STORE", help="The results file.")]
@@ -28,23 +28,23 @@ DEFAULT_STORE = Path("results/store.sqlite")
 
 def main() -> None:
     """The entry point: turns what a user can mend into one line and an exit code."""
-    from recollect.study.store import StoreBusy, StoreError
-
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever asks it to end is answered as Ctrl-C is
     try:
-        app(standalone_mode=False)
-    except (SpecError, StoreError, typer.Exit) as error:
-        if isinstance(error, typer.Exit):
-            sys.exit(error.exit_code)
+        from recollect.study.store import StoreBusy, StoreError
+
+        code = app(standalone_mode=False)
+        if code == 130:  # what typer makes of Ctrl-C
+            raise KeyboardInterrupt
+        sys.exit(code)
+    except (KeyboardInterrupt, typer.Abort):
+        problems.print("stopped; what has ended is kept, and the same command goes on from here")
+        sys.exit(130)
+    except (SpecError, StoreError) as error:
         problems.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
         sys.exit(3 if isinstance(error, StoreBusy) else 2)
     except ValidationError as error:
         problems.print(f"error: {explain(error)}", style="red", markup=False, soft_wrap=True)
         sys.exit(2)
-    except typer.Abort:
-        sys.exit(130)
-    except KeyboardInterrupt:
-        problems.print("\nstopped; what has ended is kept, and the same command goes on from here")
-        sys.exit(130)
     except Exception as error:
         if hasattr(error, "format_message"):  # click's own: an unknown option, a missing argument
             problems.print(f"error: {error.format_message()}", style="red", markup=False, soft_wrap=True)  # pyright: ignore
@@ -64,13 +64,13 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 def demo(store: StoreOption = DEFAULT_STORE, device: DeviceOption = "auto", cohort: CohortOption = 0) -> None:
     """A learning-rate sweep of three mixers in a few minutes, and the picture of their windows."""
     from recollect import demo as example
+    from recollect.study.executors import open_executor
 
     study = example.study()
     console.print(example.INTRODUCTION)
-    frame = _train(study, store, device, cohort)
-    paths = _draw_windows(study.name, frame, store, example.TITLE)
-    _print_windows(frame)
-    console.print(f"\nThe picture: {paths[0]}  (and {paths[1].name})")
+    with open_executor(device=device) as place:
+        frame = _train(study, store, place, cohort)
+    _show_windows(study.name, frame, store, example.TITLE)
     console.print(example.NEXT.format(store=store))
 
 
@@ -80,22 +80,41 @@ def run(
     store: StoreOption = DEFAULT_STORE,
     device: DeviceOption = "auto",
     cohort: CohortOption = 0,
+    executor: Annotated[str, typer.Option(help="local, or ray: a Ray cluster.")] = "local",
+    address: Annotated[
+        str,
+        typer.Option(
+            envvar="RAY_ADDRESS", help="The Ray cluster's head, as host:port; auto: the one running on this machine."
+        ),
+    ] = "auto",
+    workers: Annotated[
+        int,
+        typer.Option(min=0, help="Local worker processes. 0: one a GPU where there are several, else this process."),
+    ] = 0,
+    attempts: Annotated[
+        int, typer.Option(min=1, help="How often a run that fails alone, or a cohort whose worker dies, is tried.")
+    ] = 2,
+    checkpoint_every: Annotated[
+        float, typer.Option(min=0, help="Seconds of training between snapshots of a cohort.")
+    ] = 60.0,
     yes: YesOption = False,
     to_tensorboard: Annotated[Path | None, typer.Option(metavar="DIR", help="Curves also to TensorBoard.")] = None,
     to_wandb: Annotated[str | None, typer.Option(metavar="PROJECT", help="Curves also to Weights & Biases.")] = None,
 ) -> None:
     """Train every run of a study that the store does not have yet; after an interruption, the same command goes on."""
+    from recollect.study.executors import open_executor
     from recollect.study.sinks import open_sinks
     from recollect.study.study import Study
 
     study = Study.load(study_file)
     study.check_size(allow_many=yes)
-    with open_sinks(study.name, to_tensorboard, to_wandb) as sinks:
-        frame = _train(study, store, device, cohort, sinks)
-    if len(set(frame["train.lr"])) > 1 and not study.search:
-        paths = _draw_windows(study.name, frame, store, study.name)
-        _print_windows(frame)
-        console.print(f"\nThe picture: {paths[0]}  (and {paths[1].name})")
+    with (
+        open_sinks(study.name, to_tensorboard, to_wandb) as sinks,
+        open_executor(executor, device, workers, address, checkpoint_every) as place,
+    ):
+        frame = _train(study, store, place, cohort, sinks, attempts)
+    if len(set(frame["train.lr"])) > 1:
+        _show_windows(study.name, frame, store, study.name)
     console.print(f"The numbers: recollect results {study.name} --store {store}")
 
 
@@ -114,6 +133,7 @@ def plan(
     from recollect.study.runner import choose_device, default_cohort
     from recollect.study.store import Store
     from recollect.study.study import Study
+    from recollect.tables import plan_table
 
     study = Study.load(study_file)
     study.check_size(allow_many=yes)
@@ -121,7 +141,9 @@ def plan(
         device = choose_device(device)
     known = Store(store) if store.exists() else None
     made = make_plan(study, known, device, cohort or default_cohort(device), calibrate)
-    _print_plan(study.name, made, device, dollars_per_hour)
+    console.print(plan_table(study.name, made, device, dollars_per_hour))
+    for note in [*made.warnings, *([] if dollars_per_hour else ["--dollars-per-hour gives the cost"])]:
+        console.print(f"note: {note}", markup=False)
 
 
 @app.command()
@@ -132,6 +154,7 @@ def merge(
     """Bring the results of other stores into one; a run that both have is kept once."""
     from recollect.study.merge import merge as bring
     from recollect.study.store import Store
+    from recollect.tables import number
 
     merged = bring(Store(store, create=True), others)
     console.print(f"{merged.added} runs added to {store}, {merged.same} were there with the same result")
@@ -140,26 +163,16 @@ def merge(
     if merged.differing:
         console.print(f"{len(merged.differing)} were there with another result, which was kept:")
         for id, (mine, theirs) in list(merged.differing.items())[:20]:
-            console.print(f"  {id}: accuracy {_number(mine)} here, {_number(theirs)} left out")
+            console.print(f"  {id}: accuracy {number(mine)} here, {number(theirs)} left out")
 
 
 @app.command()
 def status(store: StoreOption = DEFAULT_STORE) -> None:
     """Which studies the store knows, and how far each has come."""
     from recollect.study.store import Store
+    from recollect.tables import status_table
 
-    opened = Store(store)
-    done = opened.done()
-    failed = {run for (run,) in opened.query("SELECT DISTINCT run FROM failures")}
-    table = Table("study", title=str(store), title_justify="left")
-    for name in ("runs", "ended", "diverged", "failed", "left"):
-        table.add_column(name, justify="right")
-    for study, runs in opened.studies().items():
-        ended = [done[id] for id in runs if id in done]
-        broken = sum(id in failed and id not in done for id in runs)
-        cells = (len(runs), len(ended), ended.count("diverged"), broken, len(runs) - len(ended))
-        table.add_row(study, *(str(n) for n in cells))
-    console.print(table)
+    console.print(status_table(Store(store)))
 
 
 @app.command()
@@ -175,6 +188,7 @@ def results(
     from recollect.spec import nearest
     from recollect.study import results as frames
     from recollect.study.store import Store
+    from recollect.tables import results_table
 
     makers = {"runs": frames.runs_frame, "curves": frames.curves_frame, "slices": frames.slices_frame}
     if what not in makers:
@@ -184,7 +198,7 @@ def results(
         frames.write(frame, to)
         console.print(f"{len(frame)} rows written to {to}")
         return
-    console.print(_table(frame))
+    console.print(results_table(frame))
 
 
 @show_app.command("task")
@@ -202,7 +216,7 @@ def show_task(
 
 @show_app.command("model")
 def show_model(
-    mixer: Annotated[str, typer.Argument(help="A mixer's name, module:Name of your own, or a study file.")],
+    mixer: Annotated[str, typer.Argument(help="A mixer's name, module:Name of your own, a preset, or a study file.")],
     options: Annotated[
         list[str] | None, typer.Argument(help="Fields of the model or options of the mixer, as name=value.")
     ] = None,
@@ -212,6 +226,7 @@ def show_model(
     from recollect.architecture import ModelSpec
     from recollect.diagram import model_card
     from recollect.model import build
+    from recollect.presets import with_preset
     from recollect.study.study import Study
     from recollect.tasks import as_task
 
@@ -224,28 +239,34 @@ def show_model(
         given = _fields(options)
         fields = {name: value for name, value in given.items() if name in ModelSpec.model_fields}
         rest = {name: value for name, value in given.items() if name not in fields}
-        pairs = [(ModelSpec(**{"mixer": {"kind": mixer, **rest}, **fields}), as_task(yaml.safe_load(task)))]
+        named = (
+            {"preset": mixer} if mixer.startswith(("retrievit-", "okpekpe-")) else {"mixer": {"kind": mixer, **rest}}
+        )
+        pairs = [(ModelSpec(**with_preset({**named, **fields})), as_task(yaml.safe_load(task)))]
     for spec, asked in pairs:
         console.print(model_card(spec, asked, build(spec, asked.vocabulary, asked.row_length, seed=0)))
 
 
-def _train(study: Any, store_path: Path, device: str, cohort: int, sinks: Any = None):
+def _train(study: Any, store_path: Path, place: Any, cohort: int, sinks: Any = None, attempts: int = 2):
     """Run a study with progress; its results, or an exit that says how many runs failed."""
     from recollect.study.results import runs_frame
     from recollect.study.rounds import configurations, search_windows
-    from recollect.study.runner import choose_device
     from recollect.study.store import Store
+    from recollect.tables import search_table
 
-    device = choose_device(device)
     store = Store(store_path, create=True)
+
+    def train(chosen: Any) -> dict[str, str]:
+        return _train_runs(chosen, store, place, cohort, sinks, attempts)
+
     if study.search:
         asked = len(configurations(study))
-        console.print(f"study {study.name}: {asked} windows to find, on {device}, results in {store_path}")
-        searched = search_windows(study, store, lambda chosen: _train_runs(chosen, store, device, cohort, sinks))
+        console.print(f"study {study.name}: {asked} windows to find, on {place.device}, results in {store_path}")
+        searched = search_windows(study, store, train)
         runs, failed = len(searched.asked), searched.failed
-        _print_searched(searched)
+        console.print(search_table(searched))
     else:
-        runs, failed = len(study.runs()), _train_runs(study, store, device, cohort, sinks)
+        runs, failed = len(study.runs()), train(study)
     if failed:
         problems.print(f"{len(failed)} of {runs} runs failed; tracebacks are in the store's table `failures`:")
         for id, error in failed.items():
@@ -254,7 +275,7 @@ def _train(study: Any, store_path: Path, device: str, cohort: int, sinks: Any = 
     return runs_frame(store, study.name)
 
 
-def _train_runs(study: Any, store: Any, device: str, cohort: int, sinks: Any) -> dict[str, str]:
+def _train_runs(study: Any, store: Any, place: Any, cohort: int, sinks: Any, attempts: int) -> dict[str, str]:
     """Train what is left of a study; which runs failed, and why."""
     from recollect.progress import StudyProgress
     from recollect.study.runner import run_study
@@ -263,7 +284,7 @@ def _train_runs(study: Any, store: Any, device: str, cohort: int, sinks: Any) ->
     done = set(store.done())
     reused = sum(run.id in done for run in runs)
     known = f", {reused} of them done already" if reused else ""
-    console.print(f"study {study.name}: {len(runs)} runs{known}, on {device}, results in {store.path}")
+    console.print(f"study {study.name}: {len(runs)} runs{known}, on {place.device}, results in {store.path}")
     with StudyProgress(runs, done, console) as progress:
 
         def watch(members: Any, event: Any) -> None:
@@ -271,104 +292,21 @@ def _train_runs(study: Any, store: Any, device: str, cohort: int, sinks: Any) ->
             if sinks:
                 sinks.event(members, event)
 
-        outcome = run_study(study, store, device, cohort, watch)
+        outcome = run_study(study, store, cohort=cohort, watch=watch, executor=place, attempts=attempts)
     if outcome.ended:
         console.print("trained: " + ", ".join(f"{n} {status}" for status, n in sorted(outcome.ended.items())))
     return outcome.failed
 
 
-def _print_searched(searched: Any) -> None:
-    from recollect.study.rounds import describe
-
-    table = Table("configuration", title=f"window search: {describe(searched)}", title_justify="left")
-    for heading in ("best", "decades", "from", "to", "runs", "rounds", "settled"):
-        table.add_column(heading, justify="right")
-    for label, found in searched.windows.items():
-        edges = [
-            f"{'≤ ' if found.open_low else ''}{found.low:.2e}",
-            f"{'≥ ' if found.open_high else ''}{found.high:.2e}",
-        ]
-        edges = edges if found.low == found.low else ["-", "-"]
-        table.add_row(
-            label, _number(found.best), f"{found.decades:.2f}", *edges, str(found.runs), str(found.rounds),
-            "yes" if found.settled else "no",
-        )  # fmt: skip
-    console.print(table)
-
-
-def _print_plan(name: str, plan: Any, device: str, price: float) -> None:
-    limit = f": at most this for {plan.searches} window searches" if plan.searches else ""
-    table = Table("model", title=f"study {name} on {device}{limit}", title_justify="left")
-    for heading in ("runs", "done", "left", "cohorts", "tokens", "FLOP", "hours", "dollars", "rate from"):
-        table.add_column(heading, justify="right")
-
-    def row(label: str, runs: float, done: float, left: int, part: tuple[float, ...], basis: str) -> list[str]:
-        cohorts, tokens, flops, seconds = part
-        hours = seconds / 3600
-        cost = f"{hours * price:,.2f}" if price else "-"
-        return [label, f"{runs:,.0f}", f"{done:,.0f}", f"{left:,}", f"{cohorts:,.0f}", f"{tokens:.2e}", f"{flops:.2e}",
-                f"{hours:,.2f}", cost, basis]  # fmt: skip
-
-    numbers = ("cohorts", "tokens", "flops", "seconds")
-    for part in plan.parts:
-        values = tuple(getattr(part, number) for number in numbers)
-        table.add_row(*row(part.label, part.runs, part.done, len(part.left), values, part.basis))
-    table.add_section()
-    totals = tuple(plan.total(number) for number in numbers)
-    table.add_row(*row("all", plan.total("runs"), plan.total("done"), plan.left, totals, ""))
-    console.print(table)
-    for warning in plan.warnings:
-        console.print(f"note: {warning}", markup=False)
-    if not price:
-        console.print("note: --dollars-per-hour gives the cost")
-
-
-def _number(x: float | None) -> str:
-    return "none" if x is None or x != x else f"{x:.4g}"
-
-
-def _draw_windows(name: str, frame: Any, store: Path, title: str) -> list[Path]:
+def _show_windows(name: str, frame: Any, store: Path, title: str) -> None:
+    """Draw the learning-rate windows beside the store, and print them."""
     from recollect.figures.style import save
     from recollect.figures.window import window_caption, window_figure
+    from recollect.tables import windows_table
 
-    return save(window_figure(frame, title, window_caption(frame)), store.parent / name / "window")
-
-
-def _print_windows(frame: Any) -> None:
-    from recollect.analysis.window import windows
-
-    table = Table("model", title="learning-rate windows (accuracy at least 0.95)", title_justify="left")
-    for heading in ("best", "window, decades", "over seeds", "from", "to", "Zoology's 4 rates"):
-        table.add_column(heading, justify="right")
-    for row in windows(frame).to_dict("records"):
-        sign = "≥ " if row["open_low"] or row["open_high"] else ""
-        edges = [f"{row[edge]:.1e}" if row["decades"] else "-" for edge in ("low", "high")]
-        table.add_row(
-            row["model"], f"{row['best']:.3f}", f"{sign}{row['decades']:.2f}", f"{row['seed_min']:.2f} .. {row['seed_max']:.2f}",
-            *edges, "find it" if row["zoology_finds"] else "miss it" if row["decades"] else "-",
-        )  # fmt: skip
-    console.print(table)
-
-
-def _table(frame: Any) -> Table:
-    """The columns that tell the runs apart and what came of them."""
-    table = Table()
-    if not len(frame):
-        return table
-    outcome = [
-        c for c in ("id", "model", "status", "step", "accuracy", "best_accuracy", "parameters", "seconds") if c in frame
-    ]
-    fields = [
-        c
-        for c in frame
-        if c.startswith(("task.", "model.", "train.")) and c != "model.mixer" and frame[c].astype(str).nunique() > 1
-    ]
-    columns = outcome + fields if outcome else list(frame)
-    for column in columns:
-        table.add_column(column.removeprefix("train.").removeprefix("model.").removeprefix("task."), overflow="fold")
-    for values in frame[columns].itertuples(index=False):
-        table.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in values))
-    return table
+    paths = save(window_figure(frame, title, window_caption(frame)), store.parent / name / "window")
+    console.print(windows_table(frame))
+    console.print(f"\nThe picture: {paths[0]}  (and {paths[1].name})")
 
 
 def _fields(options: list[str] | None) -> dict[str, Any]:

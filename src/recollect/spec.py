@@ -42,7 +42,10 @@ class Spec(BaseModel):
 
     def changed(self, **fields: Any) -> "Any":
         """The same specification with other values in some fields, checked again."""
-        return type(self).model_validate({**dict(self), **fields})
+        own = {
+            name: getattr(self, name) for name in type(self).model_fields
+        }  # `dict(self)` would add cached properties
+        return type(self).model_validate({**own, **fields})
 
     def canonical(self) -> dict[str, Any]:
         """The non-default fields as plain data: what identity is made of."""

@@ -62,8 +62,8 @@ def test_runs_done_and_left_cohorts_and_totals(store):
     larger = study(model={"width": [16, 32], "layers": 1}, train={**TRAIN, "seed": [1, 2, 3]})
     plan = make_plan(larger, store, "cpu", cohort=4)
     assert [(part.label, part.runs, part.done, len(part.left), part.cohorts) for part in plan.parts] == [
-        ("attention width=16", 6, 4, 2, 1),
-        ("attention width=32", 6, 0, 6, 2),
+        ("attention, width=16", 6, 4, 2, 1),
+        ("attention, width=32", 6, 0, 6, 2),
     ]
     assert (plan.total("runs"), plan.total("done"), plan.left, plan.total("cohorts")) == (12, 4, 8, 3)
     assert plan.total("flops") == sum(len(part.left) * work_of(part.example).flops for part in plan.parts)

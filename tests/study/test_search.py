@@ -74,6 +74,15 @@ def test_random_search_and_four_rates_do_worse_with_as_many_runs():
     assert max(near["random"], near["four rates"]) < 0.9
 
 
+def test_both_edges_of_recorded_sweeps_are_found_with_part_of_the_runs():
+    sweeps = bench.recorded(_PATH.with_name("sweeps.csv"))
+    assert len(sweeps) >= 6
+    for sweep in sweeps:
+        tried = bench.search(sweep, SearchSpec(), COST)
+        assert tried.error <= 1, sweep.name
+        assert tried.share <= (0.5 if math.isnan(sweep.edges()[0]) else 0.4), sweep.name
+
+
 @pytest.mark.parametrize("kind", ["wide", "seeds disagree", "none, but nearly", "one step"])
 def test_cut_short_anywhere_it_asks_for_the_same_runs(kind):
     generator = np.random.default_rng(0)

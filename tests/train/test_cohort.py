@@ -170,3 +170,13 @@ def test_measurements_come_at_the_cadence_and_schedules_end_at_zero():
     assert schedule(spec, 9) == schedule(spec, 10) == 1.0
     assert schedule(spec, 55) == pytest.approx(0.5)
     assert schedule(run(steps=100, warmup=5, schedule="cosine").train, 99) < 1e-3
+
+
+def test_the_gates_of_two_streams_are_recorded():
+    second = {"block": {"mixer": "attention", "parallel": True}}
+    model = {"mixer": "mamba2", "mlp": "none", "width": 16, "layers": 2, "second": second}
+    spec = run(steps=20, eval_every=10)
+    spec = spec.changed(model=model)
+    (result,) = results([spec]).values()
+    assert all(point["gate.0"] > 0 and point["gate.1"] > 0 for point in result.curve), "they leave their start at zero"
+    assert result.curve[0]["gate.0"] != result.curve[1]["gate.0"]

@@ -53,7 +53,13 @@ def test_members_of_one_shape_differ_only_in_rates_and_seeds():
 
 def test_an_edited_file_is_another_run(tmp_path):
     file = tmp_path / "mine.py"
-    source = "from torch import nn\nclass Mine(nn.Linear):\n    def __init__(self, width, *, gain: float = 1.0):\n        super().__init__(width, width)\n"
+    source = """
+from torch import nn
+
+class Mine(nn.Linear):
+    def __init__(self, width, *, gain: float = 1.0):
+        super().__init__(width, width)
+"""
     file.write_text(source)
     before = spec(model__mixer=f"{file}:Mine")
     assert spec(model__mixer=f"{file}:Mine").id == before.id

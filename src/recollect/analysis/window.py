@@ -78,7 +78,11 @@ def _crossing(x0: float, y0: float, x1: float, y1: float, threshold: float) -> f
 
 
 def windows(
-    frame: pd.DataFrame, by: str = "model", threshold: float = 0.95, of_best: bool = False, resamples: int = 1000
+    frame: pd.DataFrame,
+    by: str = "configuration",
+    threshold: float = 0.95,
+    of_best: bool = False,
+    resamples: int = 1000,
 ) -> pd.DataFrame:
     """One row a model: the window of its mean curve over seeds, and how it varies with the seeds.
 
@@ -87,29 +91,38 @@ def windows(
     a 95 % bootstrap interval of the mean curve's window, over seeds (NaN with a single seed).
     """
     rows = []
-    for name, group in frame.groupby(by, sort=False):
-        table = group.pivot_table(
-            index="train.lr", columns="train.seed", values="accuracy", aggfunc="mean", dropna=False
-        )
-        table = table.fillna(0.0)  # a run that diverged before it could be measured recalls nothing
-        rates, values = table.index.to_numpy(), table.to_numpy()
-        goal = threshold * values.mean(1).max() if of_best else threshold
-        found = window(rates, values.mean(1), goal)
-        single = [window(rates, column, goal).decades for column in values.T]
+    known = frame.assign(
+        accuracy=frame["accuracy"].fillna(0.0)
+    )  # what diverged before it could be measured recalls nothing
+    for name, group in known.groupby(by, sort=False):
+        table = group.pivot_table(index="train.lr", columns="train.seed", values="accuracy", aggfunc="mean")
+        rates, values = table.index.to_numpy(float), table.to_numpy(float)  # NaN where a search did not try a seed
+        mean = np.nanmean(values, axis=1)
+        goal = threshold * mean.max() if of_best else threshold
+        single = [_window_where_known(rates, column, goal).decades for column in values.T]
         interval = _bootstrap(rates, values, goal, resamples)
         rows.append(
-            {by: name, **vars(found), "threshold": goal, "seeds": values.shape[1], "rates": len(rates),
+            {by: name, **vars(window(rates, mean, goal)), "threshold": goal, "seeds": values.shape[1], "rates": len(rates),
              "seed_min": min(single), "seed_max": max(single), "interval_low": interval[0], "interval_high": interval[1]}
         )  # fmt: skip
     return pd.DataFrame(rows)
 
 
+def _window_where_known(rates: np.ndarray, accuracy: np.ndarray, threshold: float) -> Window:
+    known = ~np.isnan(accuracy)
+    return window(rates[known], accuracy[known], threshold)
+
+
 def _bootstrap(rates: np.ndarray, values: np.ndarray, threshold: float, resamples: int) -> tuple[float, float]:
+    """A 95 % interval of the mean curve's width, seeds drawn with replacement."""
     seeds = values.shape[1]
     if seeds < 2:
         return float("nan"), float("nan")
-    draws = np.random.default_rng(0).integers(0, seeds, (resamples, seeds))
-    widths = [window(rates, values[:, draw].mean(1), threshold).decades for draw in np.unique(np.sort(draws), axis=0)]
-    counts = np.unique(np.sort(draws), axis=0, return_counts=True)[1]
+    draws = np.sort(np.random.default_rng(0).integers(0, seeds, (resamples, seeds)))
+    distinct, counts = np.unique(draws, axis=0, return_counts=True)
+    widths = []
+    for draw in distinct:
+        tried = ~np.isnan(values[:, draw]).all(axis=1)
+        widths.append(window(rates[tried], np.nanmean(values[tried][:, draw], axis=1), threshold).decades)
     low, high = np.quantile(np.repeat(widths, counts), [0.025, 0.975])
     return float(low), float(high)

@@ -12,15 +12,15 @@ FEW = 4
 
 
 def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: float = 0.95) -> Figure:
-    """`frame` as `results` gives it: one line a model, mean and min-max over seeds, windows as bars under the curves."""
-    found = windows(frame, threshold=threshold, resamples=1).set_index("model").to_dict("index")
-    models = list(dict.fromkeys(frame["model"]))
+    """`frame` as `results` gives it: one line a configuration, mean and min-max over seeds, windows as bars under the curves."""
+    found = windows(frame, threshold=threshold, resamples=1).set_index("configuration").to_dict("index")
+    models = list(dict.fromkeys(frame["configuration"]))
     with style():
         figure = new_figure(7.2, 4.4 + 0.16 * len(models))
         axes = figure.add_subplot()
         for i, model in enumerate(models):
             look = {"color": COLOURS[i % 8], "marker": MARKERS[i % 8], "linestyle": DASHES[i % 8]}
-            curve = frame[frame["model"] == model].groupby("train.lr")["accuracy"].agg(["min", "mean", "max"])
+            curve = frame[frame["configuration"] == model].groupby("train.lr")["accuracy"].agg(["min", "mean", "max"])
             rates, low, mean, high = curve.reset_index().to_numpy(float).T
             axes.fill_between(rates, low, high, color=look["color"], alpha=0.15, linewidth=0)
             axes.plot(rates, mean, label=_label(model, found[model]), **look)

@@ -6,8 +6,9 @@ Shapes: x (batch, length, channels), w (channels, kernel), b (channels,).
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+
+from recollect.ops.fold import folded
 
 
 def short_conv_definition(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
@@ -22,13 +23,42 @@ def short_conv_definition(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tens
 
 
 def short_conv(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
-    """The same for the whole sequence: a sum of shifted products (a kernel is 3 or 4 long, so this beats conv1d in a cohort)."""
-    kernel, length = w.shape[1], x.shape[1]
-    padded = F.pad(x, (0, 0, kernel - 1, 0))  # (batch, length + kernel - 1, channels)
-    y = padded[:, :length] * w[:, 0]
-    for j in range(1, kernel):
-        y = y + padded[:, j : j + length] * w[:, j]
+    """The same for the whole sequence: a sum of shifted products (a kernel is 3 or 4 long, so conv1d gains nothing)."""
+    wide = torch.promote_types(x.dtype, w.dtype)
+    y = _products(x.to(wide)[None], w.to(wide)[None])[0][0]  # the group axis is what members fold into
     return y if b is None else y + b
+
+
+def _forward(x: Tensor, w: Tensor) -> tuple[Tensor]:
+    """x (groups, batch, length, channels), w (groups, channels, kernel)."""
+    kernel = w.shape[2]
+    taps = w.movedim(2, 0)[:, :, None, None]  # (kernel, groups, 1, 1, channels)
+    y = x * taps[-1]
+    for back in range(1, min(kernel, x.shape[2])):
+        y[:, :, back:].addcmul_(x[:, :, :-back], taps[-1 - back])
+    return (y,)
+
+
+def _backward(grad: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    kernel = w.shape[2]
+    taps = w.movedim(2, 0)[:, :, None, None]
+    dx, dw = grad * taps[-1], torch.zeros_like(w)
+    dw[:, :, -1] = (grad * x).sum((1, 2))
+    for back in range(1, min(kernel, x.shape[2])):
+        dx[:, :, :-back].addcmul_(grad[:, :, back:], taps[-1 - back])
+        dw[:, :, -1 - back] = (grad[:, :, back:] * x[:, :, :-back]).sum((1, 2))
+    return dx, dw
+
+
+def _fake(x: Tensor, w: Tensor) -> tuple[Tensor]:
+    return (torch.empty_like(x),)
+
+
+def _fake_backward(grad: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(x), torch.empty_like(w)
+
+
+_products = folded("short_conv", _forward, _backward, _fake, _fake_backward, saves_output=False)
 
 
 class ShortConv(nn.Module):

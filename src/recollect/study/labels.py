@@ -1,23 +1,31 @@
-"""Short names that tell runs apart."""
+"""Short names that tell configurations apart: all of a run but its learning rate and seed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from recollect.train.run import RunSpec
 
+_UNTOLD = ("model.mixer", "model.blocks", "model.pattern", "train.lr", "train.seed")
+"""What a title tells already, and what a configuration leaves open."""
 
-def labels(runs: list[RunSpec]) -> list[str]:
-    """The model's title of each run, and the fields in which the runs differ; rate and seed are not looked at."""
-    fields = [dict(_fields(run.model_dump(mode="json"))) for run in runs]
-    names = dict.fromkeys(name for flat in fields for name in flat)
-    telling = [
-        name for name in names
-        if not name.startswith(("model.mixer", "model.blocks", "model.pattern", "model.positions", "train.lr", "train.seed"))
-        and len({str(flat.get(name)) for flat in fields}) > 1
-    ]  # fmt: skip
+
+def run_labels(runs: Sequence[RunSpec]) -> list[str]:
+    """The label of each run, among these."""
+    return labels([run.model.title for run in runs], [run.model_dump(mode="json") for run in runs])
+
+
+def labels(titles: Sequence[str], specs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The model's title, and the fields in which runs of the same title differ."""
+    flat = [dict(_fields(spec)) for spec in specs]
+    names = [name for name in dict.fromkeys(n for fields in flat for n in fields) if not name.startswith(_UNTOLD)]
+    seen: dict[tuple[str, str], set[str]] = {}
+    for title, fields in zip(titles, flat, strict=True):
+        for name in names:
+            seen.setdefault((title, name), set()).add(str(fields.get(name)))
+    telling = [name for name in names if any(len(seen[title, name]) > 1 for title in set(titles))]
     return [
-        " ".join([run.model.title, *(f"{name.partition('.')[2]}={flat.get(name)}" for name in telling)])
-        for run, flat in zip(runs, fields, strict=True)
+        ", ".join([title, *(f"{name.partition('.')[2]}={fields.get(name)}" for name in telling)])
+        for title, fields in zip(titles, flat, strict=True)
     ]
 
 

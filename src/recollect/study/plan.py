@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import torch
 
 from recollect.model import Model, build
-from recollect.study.labels import labels
+from recollect.study.labels import run_labels
 from recollect.study.rounds import accuracies, configurations
 from recollect.study.runner import pack
 from recollect.study.store import Store
@@ -78,7 +78,7 @@ def make_plan(study: Study, store: Store | None, device: str, cohort: int, calib
     groups: dict[str, list[RunSpec]] = {}
     for run in study.runs():
         groups.setdefault(run.shape, []).append(run)
-    names = labels([runs[0] for runs in groups.values()])
+    names = run_labels([runs[0] for runs in groups.values()])
     parts = [
         Part(name, runs[0], len(runs), sum(run.id in done for run in runs), [run for run in runs if run.id in left])
         for name, runs in zip(names, groups.values(), strict=True)

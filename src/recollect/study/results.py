@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from recollect.spec import SpecError, nearest
+from recollect.study.labels import labels
 from recollect.study.store import Store, StoreError
 
 TIMINGS = ("seconds", "ended", "device", "versions")
@@ -13,19 +14,19 @@ TIMINGS = ("seconds", "ended", "device", "versions")
 
 
 def runs_frame(store: Store, study: str | None = None) -> pd.DataFrame:
-    """One row a run that has ended: identity, model, status, accuracies, every field of the specification, timings."""
+    """One row a run that has ended: identity, what tells it apart, status, accuracies, every field, timings."""
     order = _order(store, study)
     columns = ["id", "model", "status", "step", "accuracy", "best_accuracy", "best_step", "final", "parameters",
                "seconds", "device", "versions", "notes", "ended"]  # fmt: skip
     rows = store.query(f"SELECT {', '.join(columns)}, spec FROM runs ORDER BY rowid")
+    rows = [row for row in rows if order is None or row[0] in order]
+    specs = [json.loads(row[-1]) for row in rows]
     records = []
-    for row in rows:
+    for row, spec, label in zip(rows, specs, labels([row[1] for row in rows], specs), strict=True):
         record = dict(zip(columns, row[:-1], strict=True))
-        if order is not None and record["id"] not in order:
-            continue
         final = json.loads(record.pop("final"))
         record |= {f"final.{name}": value for name, value in final.items() if name != "accuracy"}
-        records.append(record | _flat(json.loads(row[-1])))
+        records.append({"id": record.pop("id"), "configuration": label, **record, **_flat(spec)})
     frame = pd.DataFrame(records)
     if order is not None and len(frame):
         frame = frame.sort_values("id", key=lambda ids: ids.map(order)).reset_index(drop=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from recollect.spec import SpecError
-from recollect.study.labels import labels
+from recollect.study.labels import run_labels
 from recollect.study.search import Found, Rate, WindowSearch
 from recollect.study.store import Store
 from recollect.study.study import Study
@@ -76,7 +76,7 @@ def configurations(study: Study) -> list[Configuration]:
         data = run.canonical()
         train = {name: value for name, value in data["train"].items() if name not in ("lr", "seed")}
         groups.setdefault(json.dumps({**data, "train": train}, sort_keys=True), []).append(run)
-    names = labels([runs[0] for runs in groups.values()])
+    names = run_labels([runs[0] for runs in groups.values()])
     return [_configuration(name, runs, study) for name, runs in zip(names, groups.values(), strict=True)]
 
 

@@ -10,7 +10,7 @@ import socket
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,7 @@ class Store:
                 raise StoreError(f"cannot put a store at {self.path}: {parent} is a file, not a folder")
         if self.path.is_dir():
             raise StoreError(f"cannot put a store at {self.path}: it is a folder; name a file in it")
-        if self.path.exists() and self._schema() < SCHEMA:
+        if self._there and self._schema() < SCHEMA:
             with self.writing():
                 pass  # opening it to write brings it to this version's schema
 
@@ -138,7 +138,11 @@ class Store:
 
     def done(self) -> dict[str, str]:
         """The status of every run that has ended, by id."""
-        return dict(self.query("SELECT id, status FROM runs")) if self.path.exists() else {}
+        return dict(self.query("SELECT id, status FROM runs")) if self._there else {}
+
+    @property
+    def _there(self) -> bool:
+        return self.path.exists() and self.path.stat().st_size > 0
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -152,10 +156,7 @@ class Store:
             connection.close()
 
     def _schema(self) -> int:
-        """The schema of the file; of one that was made and not yet filled by a process that was killed there, this one."""
         try:
-            if not self.query("SELECT 1 FROM sqlite_master LIMIT 1"):
-                return SCHEMA
             (version,) = self.query("SELECT value FROM meta WHERE key = 'schema'")[0]
         except (sqlite3.DatabaseError, IndexError):
             raise StoreError(f"{self.path} is not a recollect store") from None
@@ -166,20 +167,32 @@ class Store:
         return int(version)
 
     def _connect_to_write(self) -> sqlite3.Connection:
+        if not self._there:
+            self._create()
         connection = sqlite3.connect(self.path, isolation_level=None)
-        connection.execute(f"PRAGMA journal_mode = {journal_mode(self.path)}")
-        connection.execute("PRAGMA synchronous = FULL")
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+        try:
+            connection.execute(f"PRAGMA journal_mode = {journal_mode(self.path)}")
+            connection.execute("PRAGMA synchronous = FULL")
+            (version,) = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
+            for old in range(int(version), SCHEMA):
+                connection.executescript(
+                    f"BEGIN; {MIGRATIONS[old]}; UPDATE meta SET value = '{old + 1}' WHERE key = 'schema'; COMMIT;"
+                )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _create(self) -> None:
+        """Make the file under another name first, so that one without its tables is never seen."""
+        draft = self.path.with_name(self.path.name + ".draft")
+        draft.unlink(missing_ok=True)
+        with closing(sqlite3.connect(draft)) as connection:
             connection.executescript(
                 f"BEGIN; {_TABLES} INSERT INTO meta VALUES ('schema', '{SCHEMA}'), "
                 f"('written by', 'recollect {recollect.__version__}'); COMMIT;"
             )
-        (version,) = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
-        for old in range(int(version), SCHEMA):
-            connection.executescript(
-                f"BEGIN; {MIGRATIONS[old]}; UPDATE meta SET value = '{old + 1}' WHERE key = 'schema'; COMMIT;"
-            )
-        return connection
+        draft.replace(self.path)
 
 
 class Writer:

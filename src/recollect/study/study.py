@@ -1,19 +1,26 @@
 """A study: the specification of runs with lists where an axis varies."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import log10
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from recollect.presets import with_preset
 from recollect.spec import Spec, SpecError, explain, nearest
+from recollect.study import results
 from recollect.study.grid import axis, count, matches, put, unfold, zipped
 from recollect.tasks import as_task
 from recollect.train.protocols import with_protocol
 from recollect.train.run import RunSpec
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from recollect.study.store import Store
 
 MANY = 1_000_000
 """More runs than this are not unfolded unless asked for twice."""
@@ -164,6 +171,21 @@ class Study(Spec):
             raise SpecError(f"study {self.name!r}: the exclusions leave no runs")
         return list(found.values())
 
+    def run(self, device: str = "auto", store: str | Path = "results/store.sqlite", cohort: int = 0) -> "Ran":
+        """Train what the store does not have yet, or search where the study says so; from Python, without progress."""
+        from recollect.study.rounds import search_windows  # what runs studies knows them, so they can know it only now
+        from recollect.study.runner import run_study
+        from recollect.study.store import Store
+
+        opened = Store(store, create=True)
+        if self.search:
+            failed = search_windows(
+                self, opened, lambda chosen: run_study(chosen, opened, device, cohort).failed
+            ).failed
+        else:
+            failed = run_study(self, opened, device, cohort).failed
+        return Ran(self.name, opened, failed)
+
     def _grids(self) -> list[dict[str, Any]]:
         base = {"task": self.task, "model": self.model, "train": self.train, "tests": self.tests}
         for path, values in self._searched().items():
@@ -197,3 +219,25 @@ class Study(Spec):
             return RunSpec(**{**point, **fields})
         except ValidationError as error:
             raise SpecError(f"study {self.name!r}: {explain(error)}") from None
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A study that has been run, and where its results are."""
+
+    name: str
+    store: "Store"
+    failed: dict[str, str]
+    """Runs that failed for good: id and error."""
+
+    def results(self) -> "DataFrame":
+        """One row a run."""
+        return results.runs_frame(self.store, self.name)
+
+    def curves(self) -> "DataFrame":
+        """One row a run and measurement."""
+        return results.curves_frame(self.store, self.name)
+
+    def slices(self) -> "DataFrame":
+        """One row a run, measurement, tag and value of the tag."""
+        return results.slices_frame(self.store, self.name)

@@ -48,7 +48,7 @@ def schedule(spec: TrainSpec, step: int) -> float:
 
 def gradient_norms(grads: list[Tensor]) -> Tensor:
     """The norm of each member's whole gradient: (members,)."""
-    return sum((g.flatten(1).square().sum(1) for g in grads), torch.zeros((), device=grads[0].device)).sqrt()
+    return sum((g.reshape(len(g), -1).square().sum(1) for g in grads), torch.zeros((), device=grads[0].device)).sqrt()
 
 
 def clip_gradients(grads: list[Tensor], norms: Tensor, largest: Tensor) -> list[Tensor]:

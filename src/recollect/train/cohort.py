@@ -10,6 +10,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -119,7 +120,9 @@ class Cohort:
         self.device, self.task, self.spec, self.runs = device, run.task, run.train, list(runs)
         self.dtype = torch.float64 if run.train.precision == "float64" else torch.float32
         seeds = list(dict.fromkeys(r.train.seed for r in runs))
-        models = [build(run.model, run.task.vocabulary, run.row_length, seed).to(device, self.dtype) for seed in seeds]
+        with _one_thread():
+            models = [build(run.model, run.task.vocabulary, run.row_length, seed) for seed in seeds]
+        models = [model.to(device, self.dtype) for model in models]
         self.model = models[0]
         self.parameters = sum(p.numel() for p in self.model.parameters())
         self.seeds = torch.tensor(seeds, device=device)  # (seeds,)
@@ -174,7 +177,7 @@ class Cohort:
         columns = {
             "train_loss": loss / count, "train_accuracy": hits / count, "grad_norm": norm / count,
             "test_loss": found.loss, "test_answers": found.answers, "test_rows": found.rows,
-            **{f"gate.{name.rsplit('.', 1)[1]}": p.detach().tanh().abs().flatten(1).mean(1)
+            **{f"gate.{name.rsplit('.', 1)[1]}": p.tanh().abs().reshape(len(p), -1).mean(1)
                for name, p in self.params.items() if name.startswith("gates.")},
         }  # fmt: skip
         values = {name: column.tolist() for name, column in columns.items()}
@@ -297,6 +300,17 @@ class Cohort:
         for i in range(len(self.runs)):
             self.seconds[i] += (now - self._clock) / len(self.runs)
         self._clock = now
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """A factorisation, as in orthogonal initialisation, has other last bits on another number of threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def out_of_memory(error: BaseException) -> bool:

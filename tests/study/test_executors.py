@@ -1,0 +1,134 @@
+"""Where a study is trained makes no difference to its results; a worker that dies costs no run."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from recollect.spec import SpecError
+from recollect.study.executors import Workers, open_executor
+from recollect.study.results import TIMINGS, curves_frame, runs_frame, slices_frame
+from recollect.study.runner import Note, run_study
+from recollect.study.store import Store
+from recollect.study.study import Study
+from recollect.train.cohort import Measured
+
+OWN = """
+from torch import nn
+class Own(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.mix = nn.Linear(width, width)
+    def forward(self, x):
+        return self.mix(x.cumsum(1))
+"""
+
+
+def study(**model) -> Study:
+    task = {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32}
+    train = {"steps": 40, "batch": 8, "eval_every": 10, "eval_rows": 16, "test_rows": 32}
+    train |= {"lr": [1e-3, 1e-2, 1e3], "seed": [1, 2]}
+    return Study(name="s", task=task, model={"width": 16, "layers": 1, **model}, train=train)
+
+
+def frames(store: Store) -> list[pd.DataFrame]:
+    return [runs_frame(store, "s").drop(columns=list(TIMINGS)), curves_frame(store, "s"), slices_frame(store, "s")]
+
+
+def assert_same(one: Store, other: Store) -> None:
+    for a, b in zip(frames(one), frames(other), strict=True):
+        pd.testing.assert_frame_equal(a, b, check_exact=True)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    (tmp_path / "own.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_workers_give_the_results_of_this_process_to_the_bit_own_code_included(here):
+    asked = study(mixer=["attention", "own.py:Own"])
+    alone, shared = Store("alone.sqlite", create=True), Store("shared.sqlite", create=True)
+    run_study(asked, alone, "cpu", cohort=3)
+    with open_executor(device="cpu", workers=2) as workers:
+        outcome = run_study(asked, shared, cohort=2, executor=workers)
+        assert run_study(asked, shared, executor=workers).reused == 12, "an executor serves more than one study"
+    assert outcome.ended == {"finished": 8, "diverged": 4}
+    assert_same(alone, shared)
+    assert set(runs_frame(shared)["device"]) == {"cpu"}
+
+
+def test_a_killed_worker_is_replaced_and_its_cohort_goes_on_from_its_snapshot(here):
+    alone, shared = Store("alone.sqlite", create=True), Store("shared.sqlite", create=True)
+    run_study(study(), alone, "cpu")
+    killed, steps, notes = [], [], []
+    with Workers("cpu", ["cpu", "cpu"], every=0.0) as workers:
+
+        def watch(cohort, event):
+            if isinstance(event, Note):
+                notes.append(event.text)
+            if isinstance(event, Measured):
+                steps.append(event.step)
+                if event.step == 30 and not killed:
+                    worker = next(worker for worker in workers._workers if worker.job and worker.job.runs == cohort)
+                    killed.append(worker.process.pid)
+                    os.kill(worker.process.pid, signal.SIGKILL)
+                    time.sleep(0.1)
+
+        outcome = run_study(study(), shared, cohort=6, watch=watch, executor=workers)
+        pids = {worker.process.pid for worker in workers._workers}
+    assert len(killed) == 1
+    assert killed[0] not in pids, "replaced"
+    assert sum(outcome.ended.values()) == 6
+    assert not outcome.failed
+    assert_same(alone, shared)
+    assert steps.count(10) == 1, "what the snapshot holds is not trained again"
+    assert notes == [f"worker process {killed[0]} died (SIGKILL): trying again"]
+    assert len(shared.query("SELECT * FROM failures")) == 4, "one record for each of its runs: two had ended"
+    assert not shared.checkpoints.exists()
+
+
+DEADLY = """
+import os, signal
+from torch import nn
+class Own(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_run_that_kills_its_worker_each_time_is_given_up(here):
+    (here / "own.py").write_text(DEADLY)
+    store = Store("store.sqlite", create=True)
+    asked = study(mixer=["attention", "own.py:Own"])
+    asked = asked.changed(train=asked.train | {"lr": 1e-2})
+    with open_executor(device="cpu", workers=2) as workers:
+        outcome = run_study(asked, store, executor=workers, attempts=1)
+    assert outcome.ended == {"finished": 2}
+    assert len(outcome.failed) == 2
+    assert all("died (SIGKILL)" in error for error in outcome.failed.values())
+
+
+def test_code_edited_while_a_study_runs_is_not_kept_under_the_old_name(here):
+    store = Store("store.sqlite", create=True)
+    asked = study(mixer="own.py:Own")
+
+    def edit(*_):
+        (here / "own.py").write_text(OWN + "# edited\n")
+
+    outcome = run_study(asked, store, "cpu", cohort=3, watch=edit)
+    assert sum(outcome.ended.values()) == 3, "the cohort that had begun"
+    assert len(outcome.failed) == 3
+    assert all("other code here than when the study began" in error for error in outcome.failed.values())
+
+
+def test_bad_choices_are_refused():
+    with pytest.raises(SpecError, match="executor 'lokal': did you mean 'local'"):
+        open_executor("lokal")
+    with pytest.raises(SpecError, match="device 'abacus' cannot be used"):
+        open_executor(device="abacus")

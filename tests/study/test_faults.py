@@ -1,0 +1,335 @@
+"""What goes wrong in a study costs as little as it can, and is told plainly."""
+
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+import yaml
+
+from recollect.study.executors import InProcess, base
+from recollect.study.results import TIMINGS, curves_frame, runs_frame, slices_frame
+from recollect.study.runner import Note, run_study
+from recollect.study.store import Store, StoreError
+from recollect.study.study import Study
+from recollect.train.cohort import Ended, Measured
+
+FUSSY = """
+from torch import nn
+class Fussy(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.mix = nn.Linear(width, width)
+    def forward(self, x):
+        if not x.isfinite().all():
+            raise ArithmeticError("this is no number")
+        return self.mix(x.cumsum(1))
+"""
+STUDY = """
+name: s
+task: {kind: mqar, length: 16, pairs: 2, vocab: 32}
+model: {mixer: %s, width: 16, layers: 1}
+train: {lr: [0.001, 0.003, 0.01, %s], seed: [1, 2], steps: %d, batch: 8, eval_every: 20, eval_rows: 16, test_rows: 64}
+"""
+
+
+def study(mixer="attention", lr="0.03", steps=40) -> Study:
+    return Study(**yaml.safe_load(STUDY % (mixer, lr, steps)))
+
+
+def command(*words) -> list[str]:
+    return [sys.executable, "-m", "recollect.cli", "run", "s.yaml", "--store", "store.sqlite", *words]
+
+
+def frames(store: Store) -> list[pd.DataFrame]:
+    return [runs_frame(store, "s").drop(columns=list(TIMINGS)), curves_frame(store, "s"), slices_frame(store, "s")]
+
+
+def assert_same(one: Store, other: Store) -> None:
+    for a, b in zip(frames(one), frames(other), strict=True):
+        pd.testing.assert_frame_equal(a, b, check_exact=True)
+    assert one.query("PRAGMA integrity_check") == [("ok",)]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def whole(here) -> Store:
+    """What the study gives when nothing happens."""
+    store = Store("whole.sqlite", create=True)
+    run_study(study(), store, "cpu")
+    return store
+
+
+def test_a_run_that_raises_is_found_in_its_cohort_and_reported_alone(here):
+    (here / "fussy.py").write_text(FUSSY)
+    (here / "s.yaml").write_text(STUDY % ("fussy.py:Fussy", "1.0e+30", 40))
+    result = subprocess.run(command(), capture_output=True, text=True)
+    assert result.returncode == 1, result.stderr
+    store = Store("store.sqlite")
+    ends = runs_frame(store)
+    assert len(ends) == 6
+    assert "2 of 8 runs failed" in result.stderr
+    assert result.stderr.count("ArithmeticError: this is no number") == 2
+    assert "Traceback" not in result.stderr
+    records = store.query("SELECT run, attempt, traceback FROM failures ORDER BY rowid")
+    assert all("this is no number" in text for _, _, text in records)
+    bad = [run.id for run in study("fussy.py:Fussy", "1.0e+30").runs() if run.train.lr > 1]
+    assert all([attempt for run, attempt, _ in records if run == id] == [1, 2, 3, 4, 5] for id in bad)
+    good = Store("good.sqlite", create=True)
+    with pytest.warns(UserWarning, match="one after another"):
+        run_study(study("fussy.py:Fussy", "0.003"), good, "cpu")
+    assert_same(store, good)
+
+
+def test_after_the_cause_is_gone_the_same_command_goes_on(whole, monkeypatch):
+    store, bad = Store("store.sqlite", create=True), study().runs()[2].id
+    train = base.train
+
+    def faulty(members, *rest):
+        if bad in {run.id for run in members}:
+            raise RuntimeError("planted")
+        return train(members, *rest)
+
+    monkeypatch.setattr(base, "train", faulty)
+    outcome = run_study(study(), store, "cpu")
+    assert outcome.failed == {bad: "RuntimeError: planted"}
+    assert outcome.ended["finished"] == 7
+    monkeypatch.setattr(base, "train", train)
+    assert run_study(study(), store, "cpu").ended == {"finished": 1}
+    assert_same(store, whole)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("not enough memory: you tried ..."), MemoryError()],
+    ids=["cuda", "cpu", "python"],
+)
+def test_out_of_memory_halves_the_cohort_and_those_after_it_and_fails_nothing(whole, monkeypatch, error):
+    store, sizes, notes = Store("store.sqlite", create=True), [], []
+    train = base.train
+
+    def small(members, *rest):
+        sizes.append(len(members))
+        if len(members) > 2:
+            raise error
+        return train(members, *rest)
+
+    def watch(_, event):
+        if isinstance(event, Note):
+            notes.append(event.text)
+
+    monkeypatch.setattr(base, "train", small)
+    outcome = run_study(study(), store, "cpu", cohort=4, watch=watch)
+    assert outcome.ended == {"finished": 8}
+    assert sizes == [4, 2, 2, 2, 2], "found out once"
+    assert notes == ["out of memory with 4 runs of attention at once; 2 from now on"]
+    assert store.query("SELECT * FROM failures") == []
+    assert_same(store, whole)
+
+
+def test_a_run_that_does_not_fit_alone_fails(here, monkeypatch):
+    def never(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(base, "train", never)
+    outcome = run_study(study(), Store("store.sqlite", create=True), "cpu")
+    assert len(outcome.failed) == 8
+
+
+def test_out_of_memory_inside_the_model_is_not_taken_for_a_model_that_cannot_be_batched(here):
+    (here / "hungry.py").write_text(FUSSY.replace("if not x.isfinite().all():", "if True:").replace(
+        'ArithmeticError("this is no number")', 'RuntimeError("not enough memory")'))  # fmt: skip
+    store = Store("store.sqlite", create=True)
+    outcome = run_study(study("hungry.py:Fussy"), store, "cpu")  # warnings are errors
+    assert set(outcome.failed.values()) == {"RuntimeError: not enough memory"}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_that_runs_out_of_memory_gets_smaller_cohorts(here):
+    task = {"kind": "mqar", "length": 256, "pairs": 16, "vocab": 8192}
+    train = {"lr": "logspace(1e-4, 1e-2, 16)", "steps": 4, "batch": 256, "test_rows": 256, "eval_rows": 64}
+    asked = Study(name="s", task=task, model={"width": 64}, train=train)
+    notes: list[str] = []
+
+    def watch(_, event):
+        if isinstance(event, Note):
+            notes.append(event.text)
+
+    torch.cuda.set_per_process_memory_fraction(3e9 / torch.cuda.get_device_properties(0).total_memory)
+    try:
+        outcome = run_study(asked, Store("store.sqlite", create=True), "cuda", cohort=16, watch=watch)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert sum(outcome.ended.values()) == 16
+    assert not outcome.failed
+    assert notes, "the cohort of 16 should not have fitted"
+
+
+class Interrupted(Exception):
+    """Stands for the end of the process."""
+
+
+def interrupted(store: Store, when, asked: Study | None = None) -> None:
+    """Run the study with a snapshot after every step, up to the event that `when` knows."""
+
+    def watch(_, event):
+        if when(event):
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        run_study(asked or study(), store, cohort=4, watch=watch, executor=InProcess("cpu", every=0.0))
+
+
+def test_a_moved_store_goes_on_from_its_snapshots(whole, here):
+    store = Store("store.sqlite", create=True)
+    interrupted(store, lambda event: isinstance(event, Measured) and event.step == 20)
+    assert len(list(store.checkpoints.iterdir())) == 1
+    (here / "elsewhere").mkdir()
+    for path in (store.path, store.checkpoints):
+        shutil.move(path, here / "elsewhere" / path.name)
+    moved, first = Store("elsewhere/store.sqlite"), []
+
+    def watch(_, event):
+        if isinstance(event, Measured):
+            first.append(event.step)
+
+    run_study(study(), moved, "cpu", cohort=4, watch=watch)
+    assert first == [20, 40, 20, 40], "the first cohort went on at step 19: after that snapshot, before the measurement"
+    assert_same(moved, whole)
+    assert not moved.checkpoints.exists()
+
+
+def test_members_that_ended_since_the_snapshot_are_not_repeated(here):
+    asked = study(lr="1000.0")  # diverges at the first measurement, and leaves
+    whole, store = Store("whole.sqlite", create=True), Store("store.sqlite", create=True)
+    run_study(asked, whole, "cpu")
+    saved = InProcess("cpu", every=0.0)
+    last = [run.id for run in asked.runs() if run.train.lr > 1]
+
+    def watch(_, event):
+        if isinstance(event, Ended) and event.run.id == last[-1]:
+            saved._every = 1e9
+            raise_later.append(event)
+        elif raise_later and isinstance(event, Measured):
+            raise Interrupted
+
+    raise_later: list = []
+    with pytest.raises(Interrupted):
+        run_study(asked, store, cohort=8, watch=watch, executor=saved)
+    assert set(store.done()) == set(last)
+    trained: list[str] = []
+
+    def count(_, event):
+        if isinstance(event, Ended):
+            trained.append(event.run.id)
+
+    run_study(asked, store, "cpu", cohort=2, watch=count)
+    assert len(trained) == 6
+    assert not set(trained) & set(last)
+    assert_same(store, whole)
+
+
+def test_a_snapshot_that_cannot_be_used_costs_the_time_and_nothing_else(whole):
+    store, notes = Store("store.sqlite", create=True), []
+    interrupted(store, lambda event: isinstance(event, Measured) and event.step == 40)
+    (path,) = store.checkpoints.iterdir()
+    path.write_bytes(path.read_bytes().replace(b"params.embedding.weight", b"params.embedding.weighs"))
+
+    def watch(_, event):
+        if isinstance(event, Note):
+            notes.append(event.text)
+
+    assert run_study(study(), store, "cpu", cohort=4, watch=watch).ended == {"finished": 8}
+    assert "start anew" in notes[0]
+    assert_same(store, whole)
+
+
+def test_snapshots_of_another_study_are_left_alone(here):
+    store = Store("store.sqlite", create=True)
+    interrupted(store, lambda event: isinstance(event, Measured) and event.step == 20)
+    run_study(study(lr="0.1", steps=20).changed(name="other"), store, "cpu")
+    assert len(list(store.checkpoints.iterdir())) == 1
+
+
+def started(*words) -> subprocess.Popen:
+    """The study as a process of its own, training by now."""
+    process = subprocess.Popen(command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert "study s: 8 runs" in process.stdout.readline()
+    while not Path("store.sqlite.holder").exists():
+        time.sleep(0.01)
+    return process
+
+
+@pytest.mark.parametrize("words", [(), ("--workers", "2")], ids=["this process", "workers"])
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_stopping_is_one_plain_line_and_exit_code_130(here, stop, words):
+    (here / "s.yaml").write_text(STUDY % ("attention", "0.03", 100_000))
+    process = started(*words)
+    time.sleep(0.5)
+    process.send_signal(stop)
+    _, problems = process.communicate(timeout=20)
+    assert process.returncode == 130, problems
+    assert problems.strip() == "stopped; what has ended is kept, and the same command goes on from here"
+    assert sqlite3.connect("store.sqlite").execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert not Path("store.sqlite.holder").exists()
+
+
+def test_of_two_processes_the_second_is_told_who_holds_the_store(whole, here):
+    (here / "s.yaml").write_text(STUDY % ("attention", "0.03", 40))
+    both = [subprocess.Popen(command(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    problems = [process.communicate()[1] for process in both]
+    codes = [process.returncode for process in both]
+    assert 0 in codes, problems
+    for i, code in enumerate(codes):
+        assert code in (0, 3)  # 0 for both, if one was done before the other looked
+        if code == 3:
+            assert f"store.sqlite is in use by process {both[1 - i].pid} on" in problems[i]
+            assert len(problems[i].strip().splitlines()) == 1
+    assert_same(Store("store.sqlite"), whole)
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [(40_000, ()), (100_000, ("--checkpoint-every", "0")), (2_000, ())],
+    ids=["store", "snapshot", "nothing"],
+)
+def test_a_full_disk_is_one_clear_line_and_the_same_command_goes_on(whole, here, limit, words):
+    (here / "s.yaml").write_text(STUDY % ("attention", "0.03", 40))
+    words = ("--cohort", "4", *words)
+
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    result = subprocess.run(command(*words), capture_output=True, text=True, preexec_fn=small_files)
+    assert result.returncode == 2, result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+    assert "error: cannot write to store.sqlite" in result.stderr
+    assert "the same command goes on from there" in result.stderr
+    again = subprocess.run(command(*words), capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert_same(Store("store.sqlite"), whole)
+
+
+def test_a_disk_that_fails_in_the_middle_of_a_transaction_leaves_it_out(here, monkeypatch):
+    store = Store("store.sqlite", create=True)
+
+    def fail(_):
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr("recollect.study.store._best", fail)
+    with pytest.raises(StoreError, match=r"cannot write to store\.sqlite \(disk I/O error\)"):
+        run_study(study(), store, "cpu")
+    assert store.done() == {}

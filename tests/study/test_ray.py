@@ -1,0 +1,181 @@
+"""On a Ray cluster a study gives the same table, also when a node is lost; what is wrong with a cluster is one line."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from recollect.spec import SpecError
+from recollect.study.executors import open_executor
+from recollect.study.executors.ray import knock
+from recollect.study.results import TIMINGS, curves_frame, runs_frame, slices_frame
+from recollect.study.runner import Note, run_study
+from recollect.study.store import Store
+from recollect.study.study import Study
+from recollect.train.cohort import Measured
+
+OWN = """
+from torch import nn
+class Own(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.mix = nn.Linear(width, width)
+    def forward(self, x):
+        return self.mix(x.cumsum(1))
+"""
+
+
+def study(steps=600) -> Study:
+    task = {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32}
+    train = {"steps": steps, "batch": 8, "eval_every": 50, "eval_rows": 16, "test_rows": 32}
+    train |= {"lr": [1e-3, 1e-2, 1e3], "seed": [1, 2]}
+    return Study(
+        name="s", task=task, model={"mixer": ["attention", "own.py:Own"], "width": 16, "layers": 1}, train=train
+    )
+
+
+def frames(store: Store) -> list[pd.DataFrame]:
+    return [runs_frame(store, "s").drop(columns=list(TIMINGS)), curves_frame(store, "s"), slices_frame(store, "s")]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    (tmp_path / "own.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def cluster():
+    """A cluster of two nodes with a CPU each, on this machine."""
+    pytest.importorskip("ray", reason="needs the extra: pip install 'recollect[ray]'")
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_dashboard": False}
+    made = Cluster(initialize_head=True, head_node_args=node)
+    made.second = made.add_node(num_cpus=1, object_store_memory=100 * 2**20)
+    yield made
+    made.shutdown()
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_a_lost_node_costs_what_came_after_the_last_snapshot_and_no_run(here, cluster):
+    alone, shared = Store("alone.sqlite", create=True), Store("shared.sqlite", create=True)
+    run_study(study(), alone, "cpu", cohort=3)
+    notes, steps, lost = [], {}, []
+
+    def watch(cohort, event):
+        if isinstance(event, Note):
+            notes.append(event.text)
+        if isinstance(event, Measured):
+            steps.setdefault(cohort[0].id, []).append(event.step)
+            if sum(200 <= seen[-1] <= 400 for seen in steps.values()) == 2 and not lost:
+                lost.append(cluster.second)  # both nodes are in the middle of a cohort
+                cluster.remove_node(cluster.second, allow_graceful=False)
+
+    with open_executor("ray", "auto", address=cluster.address, every=0.2) as nodes:
+        assert (nodes.device, nodes.slots) == ("cpu", 4)
+        outcome = run_study(study(), shared, cohort=3, watch=watch, executor=nodes)
+    assert lost
+    assert any("node it was running on is dead" in text and text.endswith("trying again") for text in notes)
+    assert not outcome.failed
+    assert sum(outcome.ended.values()) == 12
+    for a, b in zip(frames(shared), frames(alone), strict=True):
+        pd.testing.assert_frame_equal(a, b, check_exact=True)
+    assert all(seen.count(50) == 1 for seen in steps.values()), "it went on from a snapshot, not from the start"
+    assert shared.query("PRAGMA integrity_check") == [("ok",)]
+    assert not shared.checkpoints.exists()
+    errors = shared.query("SELECT error FROM failures")
+    assert errors
+    assert all("NodeDiedError" in error for (error,) in errors)
+
+
+@pytest.mark.long
+def test_the_command_line_runs_on_a_cluster(here, cluster):
+    (here / "s.yaml").write_text(study(steps=50).to_yaml())
+    words = [sys.executable, "-m", "recollect.cli", "run", "s.yaml", "--store", "ray.sqlite"]
+    done = subprocess.run([*words, "--executor", "ray", "--address", cluster.address], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "trained: 4 diverged, 8 finished" in done.stdout
+    alone = Store("alone.sqlite", create=True)
+    run_study(study(steps=50), alone, "cpu")
+    for a, b in zip(frames(Store("ray.sqlite")), frames(alone), strict=True):
+        pd.testing.assert_frame_equal(a, b, check_exact=True)
+
+
+def silent_port() -> socket.socket:
+    """A port that takes connections and says nothing."""
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
+    return listening
+
+
+def test_an_address_where_nothing_answers_is_one_line_within_fifteen_seconds(here):
+    pytest.importorskip("ray", reason="needs the extra: pip install 'recollect[ray]'")
+    (here / "s.yaml").write_text(study().to_yaml())
+    with silent_port() as closed:
+        port = closed.getsockname()[1]
+    words = [
+        sys.executable,
+        "-m",
+        "recollect.cli",
+        "run",
+        "s.yaml",
+        "--executor",
+        "ray",
+        "--address",
+        f"127.0.0.1:{port}",
+    ]
+    started = time.monotonic()
+    result = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
+    assert time.monotonic() - started < 15
+    assert result.returncode == 2
+    assert f"no Ray cluster answers at 127.0.0.1:{port} ([Errno 111] Connection refused)" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_port_that_stays_silent_or_speaks_otherwise_is_refused(monkeypatch):
+    monkeypatch.setattr("recollect.study.executors.ray._PATIENCE", 0.3)
+    with silent_port() as silent:
+        with pytest.raises(SpecError, match=r"no Ray cluster answers at .*timed out"):
+            knock(f"127.0.0.1:{silent.getsockname()[1]}")
+
+        def speak():
+            connection, _ = silent.accept()  # that of the first knock
+            connection.close()
+            with silent.accept()[0] as connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        speaker = threading.Thread(target=speak)
+        speaker.start()
+        with pytest.raises(SpecError, match="is not a Ray cluster's head"):
+            knock(f"127.0.0.1:{silent.getsockname()[1]}")
+        speaker.join()
+
+
+@pytest.mark.parametrize("address", ["ray://head:10001", "head", "head:port", ":6379x"])
+def test_an_address_of_another_form_is_refused(address):
+    with pytest.raises(SpecError, match="expected host:port"):
+        knock(address)
+
+
+def test_without_the_extra_it_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(SpecError, match=r'executor \'ray\' needs an extra: pip install "recollect\[ray\]"'):
+        open_executor("ray")
+
+
+def test_no_cluster_on_this_machine_is_said():
+    pytest.importorskip("ray", reason="needs the extra: pip install 'recollect[ray]'")
+    with pytest.raises(
+        SpecError, match="cannot use the Ray cluster at 'auto': Could not find any running Ray instance"
+    ):
+        open_executor("ray")
