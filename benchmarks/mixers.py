@@ -35,7 +35,7 @@ def cohort(mixer: str, length: int) -> Cohort:
 def step(members: Cohort, number: int) -> None:
     """What the training loop does between two measurements."""
     losses, hits, norms, grads = members.backward(number)
-    clipped = clip_gradients(grads, norms, members.rates.clip)
+    clipped = clip_gradients(grads, norms, members.rates)
     factor = schedule(members.spec, number)
     adamw(members.params, clipped, members.mean, members.square, members.rates, number + 1, factor, members.spec.decay)
     members.tally(losses, hits, norms)

@@ -68,7 +68,7 @@ def demo(store: StoreOption = DEFAULT_STORE, device: DeviceOption = "auto", coho
 
     study = example.study()
     console.print(example.INTRODUCTION)
-    with open_executor(device=device) as place:
+    with open_executor(device=device, workers=_workers(study, device, cohort)) as place:
         frame = _train(study, store, place, cohort)
     _show_windows(study.name, frame, store, example.TITLE)
     console.print(example.NEXT.format(store=store))
@@ -89,7 +89,7 @@ def run(
     ] = "auto",
     workers: Annotated[
         int,
-        typer.Option(min=0, help="Local worker processes. 0: one a GPU where there are several, else this process."),
+        typer.Option(min=0, help="Local worker processes. 0: one a GPU, or one a processor."),
     ] = 0,
     attempts: Annotated[
         int, typer.Option(min=1, help="How often a run that fails alone, or a cohort whose worker dies, is tried.")
@@ -110,7 +110,7 @@ def run(
     study.check_size(allow_many=yes)
     with (
         open_sinks(study.name, to_tensorboard, to_wandb) as sinks,
-        open_executor(executor, device, workers, address, checkpoint_every) as place,
+        open_executor(executor, device, workers or _workers(study, device, cohort), address, checkpoint_every) as place,
     ):
         frame = _train(study, store, place, cohort, sinks, attempts)
     if len(set(frame["train.lr"])) > 1:
@@ -296,6 +296,16 @@ def _train_runs(study: Any, store: Any, place: Any, cohort: int, sinks: Any, att
     if outcome.ended:
         console.print("trained: " + ", ".join(f"{n} {status}" for status, n in sorted(outcome.ended.items())))
     return outcome.failed
+
+
+def _workers(study: Any, device: str, cohort: int) -> int:
+    """On a CPU a process for each processor, as far as there are cohorts: faster there than one with many threads."""
+    from recollect.study.executors import choose_device, cores
+    from recollect.study.runner import default_cohort, pack
+
+    if choose_device(device) != "cpu":
+        return 0
+    return min(cores(), len(pack(study.runs(), cohort or default_cohort("cpu"))))
 
 
 def _show_windows(name: str, frame: Any, store: Path, title: str) -> None:

@@ -66,7 +66,7 @@ def test_a_member_agrees_with_an_ordinary_training_loop(clip, train_rows):
     seeds = torch.tensor([3])
     for step in range(50):
         losses, _, norms, grads = cohort.backward(step)
-        clipped = clip_gradients(grads, norms, cohort.rates.clip)
+        clipped = clip_gradients(grads, norms, cohort.rates)
         factor = schedule(spec.train, step)
         adamw(cohort.params, clipped, cohort.mean, cohort.square, cohort.rates, step + 1, factor, "all")
 
@@ -180,3 +180,12 @@ def test_the_gates_of_two_streams_are_recorded():
     (result,) = results([spec]).values()
     assert all(point["gate.0"] > 0 and point["gate.1"] > 0 for point in result.curve), "they leave their start at zero"
     assert result.curve[0]["gate.0"] != result.curve[1]["gate.0"]
+
+
+def test_a_hopeless_run_ends_early_only_where_asked_and_by_the_stated_rule():
+    slow, quick = 1e-7, 1e-2
+    asked = [run(lr, steps=60, eval_every=10, stop_hopeless=0.5) for lr in (slow, quick)]
+    found = results(asked)
+    assert (found[asked[0].id].status, found[asked[0].id].step) == ("hopeless", 30)
+    assert (found[asked[1].id].status, found[asked[1].id].step) == ("finished", 60)
+    assert next(iter(results([run(slow, steps=60, eval_every=10)]).values())).status == "finished"

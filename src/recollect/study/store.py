@@ -33,7 +33,7 @@ CREATE TABLE runs (
     id TEXT PRIMARY KEY,           -- hash of the specification
     spec TEXT NOT NULL,            -- JSON, every field
     model TEXT NOT NULL,           -- a short name of the model
-    status TEXT NOT NULL,          -- finished, solved, diverged
+    status TEXT NOT NULL,          -- finished, solved, diverged, hopeless
     step INTEGER NOT NULL,         -- at which the run ended
     accuracy REAL,                 -- headline, at the end, on all test rows
     best_accuracy REAL,            -- highest of any measurement ..

@@ -1,7 +1,7 @@
 """AdamW over stacked parameters, each member with its own rates (Loshchilov & Hutter 2019, as torch.optim.AdamW computes it)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -22,16 +22,19 @@ class Rates:
     beta2: Tensor
     eps: Tensor
     clip: Tensor
+    clips: bool = False
+    """Whether any member's gradients are clipped."""
 
     @classmethod
     def of(cls, members: list[TrainSpec], device: torch.device) -> "Rates":
         """The rates of some members, in order; in float64, whatever the parameters are in."""
-        columns = {name: [getattr(m, name) for m in members] for name in cls.__annotations__}
-        return cls(**{name: torch.tensor(x, dtype=torch.float64, device=device) for name, x in columns.items()})
+        columns = {f.name: [getattr(m, f.name) for m in members] for f in fields(cls) if f.name != "clips"}
+        tensors = {name: torch.tensor(x, dtype=torch.float64, device=device) for name, x in columns.items()}
+        return cls(**tensors, clips=any(m.clip for m in members))
 
     def select(self, members: Tensor) -> "Rates":
         """The rates of some of the members."""
-        return Rates(**{name: x[members] for name, x in vars(self).items()})
+        return replace(self, **{name: x[members] for name, x in vars(self).items() if name != "clips"})
 
 
 def schedule(spec: TrainSpec, step: int) -> float:
@@ -51,9 +54,11 @@ def gradient_norms(grads: list[Tensor]) -> Tensor:
     return sum((g.reshape(len(g), -1).square().sum(1) for g in grads), torch.zeros((), device=grads[0].device)).sqrt()
 
 
-def clip_gradients(grads: list[Tensor], norms: Tensor, largest: Tensor) -> list[Tensor]:
-    """Gradients scaled so that no member's norm exceeds its `largest` (0: as they are)."""
-    scale = torch.where(largest > 0, (largest / (norms + 1e-6)).clamp(max=1.0), 1.0)
+def clip_gradients(grads: list[Tensor], norms: Tensor, rates: Rates) -> list[Tensor]:
+    """Gradients scaled so that no member's norm exceeds its `clip` (0: as they are)."""
+    if not rates.clips:
+        return grads
+    scale = torch.where(rates.clip > 0, (rates.clip / (norms + 1e-6)).clamp(max=1.0), 1.0)
     return [g * _along(scale, g) for g in grads]
 
 

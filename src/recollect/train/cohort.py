@@ -24,9 +24,9 @@ from recollect.train.adamw import Parameters, Rates, adamw, clip_gradients, grad
 from recollect.train.checkpoint import EVERY, restore, snapshot
 from recollect.train.data import sample, training_rows
 from recollect.train.measure import Measures, mean_loss, measure
-from recollect.train.run import RunSpec
+from recollect.train.run import RunSpec, TrainSpec
 
-Ending = Literal["finished", "solved", "diverged"]
+Ending = Literal["finished", "solved", "diverged", "hopeless"]
 
 
 @dataclass
@@ -88,7 +88,7 @@ def train(
     for step in range(done, spec.total_steps):
         losses, hits, norms, grads = cohort.backward(step)
         adamw(
-            cohort.params, clip_gradients(grads, norms, cohort.rates.clip), cohort.mean, cohort.square,
+            cohort.params, clip_gradients(grads, norms, cohort.rates), cohort.mean, cohort.square,
             cohort.rates, step + 1, schedule(spec, step), spec.decay,
         )  # fmt: skip
         cohort.tally(losses, hits, norms)
@@ -201,6 +201,8 @@ class Cohort:
                 endings[i] = "solved"
             elif last:
                 endings[i] = "finished"
+            elif _hopeless(run.train, self.curves[i]):
+                endings[i] = "hopeless"
         return endings
 
     def finish(self, endings: dict[int, Ending], step: int) -> Iterator[Ended]:
@@ -319,6 +321,13 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
     )
+
+
+def _hopeless(spec: TrainSpec, curve: list[dict[str, float]]) -> bool:
+    """Whether a run has had its share of the steps and its training loss is still where it began."""
+    now, first = curve[-1], curve[0]
+    late = spec.stop_hopeless > 0 and now["step"] >= spec.stop_hopeless * spec.total_steps
+    return late and now["train_loss"] > 0.98 * first["train_loss"]
 
 
 def _slice_records(found: Measures, member: int, step: int) -> list[dict]:

@@ -55,6 +55,9 @@ class TrainSpec(Spec):
     """The learning rate after warm-up: constant, or down to zero at the last step."""
     stop_at: float = Field(0.0, ge=0, le=1)
     """End as solved when a measurement reaches this accuracy. 0: never."""
+    stop_hopeless: float = Field(0.0, ge=0, lt=1)
+    """End as hopeless when, after this share of the steps, the training loss is still above 98 % of what it was at the
+    first measurement. 0: never."""
     max_loss: float = Field(1000.0, gt=0)
     """End as diverged when the training loss, in nats and averaged between measurements, is above this or not finite."""
     slices: Literal["final", "always"] = "final"
@@ -86,7 +89,7 @@ class TrainSpec(Spec):
         return round(self.warmup * self.total_steps) if self.warmup < 1 else round(self.warmup)
 
 
-PER_MEMBER = ("lr", "seed", "weight_decay", "beta1", "beta2", "eps", "clip", "stop_at", "max_loss")
+PER_MEMBER = ("lr", "seed", "weight_decay", "beta1", "beta2", "eps", "clip", "stop_at", "stop_hopeless", "max_loss")
 """Fields of TrainSpec in which the members of one cohort may differ."""
 
 

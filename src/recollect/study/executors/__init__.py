@@ -1,5 +1,7 @@
 """Where cohorts are trained: in this process, in worker processes, or on a Ray cluster. Results are the same on each."""
 
+import os
+
 import torch
 
 from recollect.spec import SpecError, nearest
@@ -28,6 +30,11 @@ def open_executor(
     return Workers(device, [gpus[i % len(gpus)] if gpus else device for i in range(workers)], every)
 
 
+def cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def choose_device(device: str) -> str:
     """A device that is there; `auto` is a GPU where there is one."""
     if device == "auto":
@@ -50,5 +57,6 @@ __all__ = [
     "Report",
     "Workers",
     "choose_device",
+    "cores",
     "open_executor",
 ]

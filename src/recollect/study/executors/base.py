@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from recollect.spec import SpecError
+from pydantic import ValidationError
+
+from recollect.spec import SpecError, explain
 from recollect.train.checkpoint import CheckpointError
 from recollect.train.cohort import Ended, Event, out_of_memory, train
 from recollect.train.run import RunSpec
@@ -49,7 +51,8 @@ class Broken:
     def by(cls, error: BaseException) -> "Broken":
         """What became of a cohort that raised."""
         why = "memory" if out_of_memory(error) else "snapshot" if isinstance(error, CheckpointError) else "error"
-        return cls(why, f"{type(error).__name__}: {error}".splitlines()[0], "".join(traceback.format_exception(error)))
+        text = explain(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
+        return cls(why, text.splitlines()[0], "".join(traceback.format_exception(error)))
 
 
 Report = Event | Done | Broken

@@ -13,6 +13,8 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator
+from contextlib import chdir
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +39,6 @@ class Ray(Executor):
             import ray  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise SpecError("executor 'ray' needs an extra: pip install \"recollect[ray]\"") from None
-        if address != "auto":
-            knock(address)
         self._ray, self._every = ray, every
         self._jobs: dict[Any, Job] = {}
         _connect(ray, address)
@@ -61,7 +61,7 @@ class Ray(Executor):
     def submit(self, job: Job, saved: bytes | None) -> None:
         """Hand a cohort to Ray."""
         specs = [run.model_dump_json() for run in job.runs]
-        stream = self._task.remote(specs, own_files(job.runs[0]), self.device, saved, self._every)
+        stream = self._task.remote(specs, _own_files(job.runs[0]), self.device, saved, self._every)
         self._jobs[stream] = job
 
     def next(self) -> tuple[Job, Report]:
@@ -87,11 +87,7 @@ class Ray(Executor):
 
 def knock(address: str) -> None:
     """Refuse an address where no Ray cluster answers; Ray itself would try for minutes."""
-    host, colon, port = address.rpartition(":")
-    if "://" in address or not colon or not port.isdigit():
-        raise SpecError(
-            f"Ray address {address!r}: expected host:port of a cluster's head (such as 10.0.0.1:6379), or auto"
-        )
+    host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE) as connection:
             connection.sendall(_PREFACE)
@@ -105,17 +101,32 @@ def knock(address: str) -> None:
 
 
 def _connect(ray: Any, address: str) -> None:
+    if address != "auto" and not re.fullmatch(r"[^/]+:\d+", address):
+        raise SpecError(
+            f"Ray address {address!r}: expected host:port of a cluster's head, such as 10.0.0.1:6379, or auto"
+        )
     ours = signal.getsignal(signal.SIGTERM)
     try:
+        address = _resolved(address)
+        knock(address)
         ray.init(address=address, logging_level="error", log_to_driver=False)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (ConnectionError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise SpecError(f"cannot use the Ray cluster at {address!r}: {reason}") from None
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, ours)  # Ray puts its own there
 
 
-def own_files(run: RunSpec) -> dict[str, str]:
+def _resolved(address: str) -> str:
+    """Where Ray will look: it finds `auto` in its files, which may be old, and takes this machine's address for localhost."""
+    try:
+        from ray._private.services import canonicalize_bootstrap_address  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        return address
+    return canonicalize_bootstrap_address(address) or address
+
+
+def _own_files(run: RunSpec) -> dict[str, str]:
     """The source of the user's files that a run names by a relative path."""
     names = set(re.findall(r'"([^"]+\.py):\w+"', run.model_dump_json()))
     return {name: Path(name).read_text() for name in names if not Path(name).is_absolute()}
@@ -125,12 +136,17 @@ def _attempt(
     specs: list[str], files: dict[str, str], device: str, saved: bytes | None, every: float
 ) -> Iterator[Report]:
     """What a node does: put the study's own files in place, then train."""
-    if files:
-        os.chdir(tempfile.mkdtemp(prefix="recollect-"))
+    with chdir(_folder().name if files else "."):
         for name, source in files.items():
             Path(name).parent.mkdir(parents=True, exist_ok=True)
             Path(name).write_text(source)
-    yield from attempt([RunSpec.model_validate_json(spec) for spec in specs], device, saved, every)
+        yield from attempt([RunSpec.model_validate_json(spec) for spec in specs], device, saved, every)
 
 
-__all__ = ["Ray", "knock", "own_files"]
+@cache
+def _folder() -> tempfile.TemporaryDirectory:
+    """Where this process keeps the study's own files: as long as it lives, since modules point to their sources."""
+    return tempfile.TemporaryDirectory(prefix="recollect-")
+
+
+__all__ = ["Ray", "knock"]

@@ -1,0 +1,67 @@
+"""What a study of very many very short runs costs beside training.
+
+    python benchmarks/overhead.py [runs]
+
+Trains a study of 2,000 runs of about 20 ms each with the local executor, from the study file to the table of results, and
+tells how much of the time was spent outside training: unfolding and naming the runs, packing, the store, the progress.
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from recollect.progress import StudyProgress
+from recollect.study.executors import base
+from recollect.study.results import runs_frame
+from recollect.study.runner import run_study
+from recollect.study.store import Store
+from recollect.study.study import Study
+
+TRAIN = {"steps": 20, "batch": 16, "eval_every": 10, "eval_rows": 32, "test_rows": 64}
+
+
+class Clock:
+    """Stands in for `train` and measures the time inside it."""
+
+    def __init__(self):
+        self.train, self.inside = base.train, 0.0
+
+    def __call__(self, *arguments) -> Iterator:
+        events = self.train(*arguments)
+        while True:
+            started = time.perf_counter()
+            event = next(events, None)
+            self.inside += time.perf_counter() - started
+            if event is None:
+                return
+            yield event
+
+
+def main() -> None:
+    """Print the share of the time that is not training."""
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    task = {"kind": "mqar", "length": 32, "pairs": 4, "vocab": 64}
+    train = TRAIN | {"lr": f"logspace(1e-4, 1e-1, {runs // 20})", "seed": list(range(20))}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "study.yaml"
+        path.write_text(Study(name="short", task=task, model={"width": 32}, train=train).to_yaml())
+        run_study(Study(name="warm", task=task, model={"width": 32}, train=TRAIN), Store(Path(folder) / "w", create=True), "cpu")
+        base.train = clock = Clock()
+        started = time.perf_counter()
+        study, store = Study.load(path), Store(Path(folder) / "store.sqlite", create=True)
+        with StudyProgress(study.runs(), set(), Console(quiet=True)) as progress:
+            run_study(study, store, "cpu", watch=progress.watch)
+        frame = runs_frame(store, "short")
+        total = time.perf_counter() - started
+        assert len(frame) == runs
+        print(f"{runs} runs of {1000 * clock.inside / runs:.1f} ms: {total:.1f} s, of which training {clock.inside:.1f} s")
+        print(f"outside training: {total - clock.inside:.2f} s, {(total - clock.inside) / total:.1%} of the time, "
+              f"{1000 * (total - clock.inside) / runs:.2f} ms a run")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
