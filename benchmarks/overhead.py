@@ -21,7 +21,7 @@ from recollect.study.runner import run_study
 from recollect.study.store import Store
 from recollect.study.study import Study
 
-TRAIN = {"steps": 20, "batch": 16, "eval_every": 10, "eval_rows": 32, "test_rows": 64}
+TRAIN = {"steps": 18, "batch": 8, "eval_every": 9, "eval_rows": 16, "test_rows": 32}
 
 
 class Clock:
@@ -44,12 +44,13 @@ class Clock:
 def main() -> None:
     """Print the share of the time that is not training."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
-    task = {"kind": "mqar", "length": 32, "pairs": 4, "vocab": 64}
+    task = {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32}
     train = TRAIN | {"lr": f"logspace(1e-4, 1e-1, {runs // 20})", "seed": list(range(20))}
+    grid = {"task": task, "model": {"width": 16, "layers": 1}}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "study.yaml"
-        path.write_text(Study(name="short", task=task, model={"width": 32}, train=train).to_yaml())
-        run_study(Study(name="warm", task=task, model={"width": 32}, train=TRAIN), Store(Path(folder) / "w", create=True), "cpu")
+        path.write_text(Study(name="short", **grid, train=train).to_yaml())
+        run_study(Study(name="warm", **grid, train=TRAIN), Store(Path(folder) / "warm.sqlite", create=True), "cpu")
         base.train = clock = Clock()
         started = time.perf_counter()
         study, store = Study.load(path), Store(Path(folder) / "store.sqlite", create=True)
@@ -58,7 +59,9 @@ def main() -> None:
         frame = runs_frame(store, "short")
         total = time.perf_counter() - started
         assert len(frame) == runs
-        print(f"{runs} runs of {1000 * clock.inside / runs:.1f} ms: {total:.1f} s, of which training {clock.inside:.1f} s")
+        print(
+            f"{runs} runs of {1000 * clock.inside / runs:.1f} ms: {total:.1f} s, of which training {clock.inside:.1f} s"
+        )
         print(f"outside training: {total - clock.inside:.2f} s, {(total - clock.inside) / total:.1%} of the time, "
               f"{1000 * (total - clock.inside) / runs:.2f} ms a run")  # fmt: skip
 
