@@ -12,6 +12,9 @@ from typing import Any
 
 from recollect.spec import SpecError, nearest
 
+_FILE = "recollect_file_"
+"""How the modules that are made of files are called."""
+
 
 def is_reference(name: str) -> bool:
     """Whether a name points to code outside this package."""
@@ -30,6 +33,13 @@ def load(reference: str) -> Any:
             f"{reference}: {place} has no {name!r}; {nearest(name, classes) if classes else 'it defines no class'}"
         )
     return getattr(module, name)
+
+
+def reference(thing: type) -> str:
+    """The name that `load` finds a class by, in another process too."""
+    module = sys.modules[thing.__module__]
+    place = module.__file__ if thing.__module__.startswith(_FILE) else thing.__module__
+    return f"{place}:{thing.__qualname__}"
 
 
 def from_entry_points(group: str) -> dict[str, Any]:
@@ -52,7 +62,7 @@ def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise SpecError(f"no file {str(path)!r}")
     # The name carries the content, so an edited file is loaded anew even within one process.
-    name = f"recollect_file_{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}_{path.stem}"
+    name = f"{_FILE}{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}_{path.stem}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path.resolve())

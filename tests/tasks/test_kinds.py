@@ -4,6 +4,7 @@ import importlib.metadata
 
 import pytest
 
+from recollect.imported import source_digest
 from recollect.spec import Spec
 from recollect.tasks import MQAR, TASKS, AnyTask, Mixture, NGram, Task, as_task, task_class
 
@@ -72,7 +73,7 @@ def test_your_own_task_from_a_file(own):
     kind = f"{own}:Parrot"
     task = as_task({"kind": kind, "length": 6})
     assert task.batch(0, "train", 3).tokens.shape == (3, 6)
-    assert task.canonical() == {"kind": kind, "length": 6}
+    assert task.canonical() == {"kind": kind, "length": 6, "source": source_digest(type(task))}
     assert type(as_task(kind)) is type(task)  # the file is imported once
     assert type(task)().kind == kind  # made in Python it is found by the same name
     assert Holder.model_validate({"task": task.canonical()}).task == task
@@ -80,7 +81,8 @@ def test_your_own_task_from_a_file(own):
 
 def test_your_own_task_from_a_module(own, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(tmp_path)
-    assert as_task("parrot:Parrot").canonical() == {"kind": "parrot:Parrot"}
+    task = as_task("parrot:Parrot")
+    assert task.canonical() == {"kind": "parrot:Parrot", "source": source_digest(type(task))}
 
 
 def test_your_own_task_from_an_installed_package(own, monkeypatch):
@@ -91,8 +93,8 @@ def test_your_own_task_from_an_installed_package(own, monkeypatch):
         def load():
             return task_class(f"{own}:Parrot")
 
-    monkeypatch.setattr("recollect.tasks.kinds.entry_points", lambda group: {"recollect.tasks": [Entry]}[group])
-    assert as_task("parrot").canonical() == {"kind": "parrot"}
+    monkeypatch.setattr("recollect.imported.entry_points", lambda group: {"recollect.tasks": [Entry]}[group])
+    assert as_task("parrot").canonical() == {"kind": "parrot", "source": source_digest(type(as_task("parrot")))}
     with pytest.raises(ValueError, match="did you mean 'parrot'"):
         task_class("parot")
 
@@ -110,9 +112,9 @@ def test_entry_points_are_asked_by_group():
         (7, "mapping with a `kind`, got 7"),
         ({"kind": "mqar", "lenght": 64}, "unknown key 'lenght': did you mean 'length'"),
         ("no_such_module:Name", "No module named 'no_such_module'"),
-        ("nowhere/file.py:Name", r"there is no file .*nowhere/file\.py"),
+        ("nowhere/file.py:Name", r"no file .*nowhere/file\.py"),
         ("recollect.tasks:Batch", "must be a subclass of recollect.tasks.Task"),
-        ("recollect.tasks:Absent", "None; it must be a subclass"),
+        ("recollect.tasks:Absent", "has no 'Absent'"),
         ("recollect.tasks:MQAR", "must leave out `kind`"),
     ],
 )

@@ -63,7 +63,7 @@ class Task(Spec):
     @classmethod
     def _found_by(cls, data: Any) -> Any:
         if isinstance(data, Mapping) and cls.model_fields["kind"].default == "":
-            found_by = {"kind": f"{cls.__module__}:{cls.__qualname__}"}
+            found_by = {"kind": imported.reference(cls)}
             return {**found_by, **{name: value for name, value in data.items() if name != "source"}}
         return data
 
@@ -71,7 +71,8 @@ class Task(Spec):
     def _with_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # `kind` equals its default, so a dump without defaults would lose which task this is; and a task of the user's
         # own carries a hash of its file, so that an edited file makes new runs
-        source = {"source": imported.source_digest(type(self))} if imported.is_reference(self.kind) else {}
+        own = type(self).__module__.partition(".")[0] != __package__.partition(".")[0]
+        source = {"source": imported.source_digest(type(self))} if own else {}
         return {"kind": self.kind, **handler(self), **source}
 
     @property
