@@ -45,7 +45,9 @@ def study(mixer="attention", lr="0.03", steps=40) -> Study:
 
 
 def command(*words) -> list[str]:
-    return [sys.executable, "-m", "recollect.cli", "run", "s.yaml", "--store", "store.sqlite", *words]
+    # As the installed command does it: under `-m`, Python may end by the signal itself after the exit code was given.
+    main = "from recollect.cli import main; main()"
+    return [sys.executable, "-c", main, "run", "s.yaml", "--store", "store.sqlite", *words]
 
 
 def frames(store: Store) -> list[pd.DataFrame]:

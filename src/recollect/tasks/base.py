@@ -71,7 +71,7 @@ class Task(Spec):
     def _with_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # `kind` equals its default, so a dump without defaults would lose which task this is; and a task of the user's
         # own carries a hash of its file, so that an edited file makes new runs
-        own = type(self).__module__.partition(".")[0] != __package__.partition(".")[0]
+        own = not type(self).__module__.startswith("recollect.")
         source = {"source": imported.source_digest(type(self))} if own else {}
         return {"kind": self.kind, **handler(self), **source}
 
