@@ -1,7 +1,8 @@
 # `make demo` and `make test` need only Python (3.11 or newer) and make: each makes .venv, installs and does the job.
 PYTHON ?= python3
 BIN := .venv/bin
-TEST := $(BIN)/python -m pytest -q
+# Two test processes on two cores: one thread each.
+TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 .PHONY: demo test test-long check docs clean
 
