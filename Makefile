@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two test processes on two cores: one thread each.
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-long check docs clean
+.PHONY: demo test test-long check clean
 
 demo: .venv/installed
 	$(BIN)/recollect demo

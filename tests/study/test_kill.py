@@ -68,23 +68,25 @@ def test_killed_sixty_times_the_tables_are_those_of_an_uninterrupted_study(tmp_p
     while kills < KILLS:  # study after study, as each ends some time between two kills
         path, seen = tmp_path / f"cut{finished}.sqlite", 0
         while True:
-            words = ("--workers", "2") if moments.random() < 0.3 else ()
+            of_worker = kills % 6 == 5
+            words = ("--workers", "2" if of_worker else "1")
             with (tmp_path / "said.txt").open("w") as said:
                 process = subprocess.Popen(command(study, path, *words), stdout=said, stderr=said)
-            if moments.random() < 0.1:  # while it starts; else while it trains
-                wait = moments.uniform(0.0, startup)
-            else:
-                wait = startup * (2 if words else 1) + moments.uniform(0.0, 0.7) * training  # workers start up too
-            try:
-                process.wait(timeout=wait)
-            except subprocess.TimeoutExpired:
-                busy = workers(process.pid)
-                if busy and moments.random() < 0.7:
+            if of_worker:
+                while not (busy := workers(process.pid)) and process.poll() is None:
+                    time.sleep(0.01)
+                time.sleep(moments.uniform(0.3, 1.0) * startup + moments.uniform(0.0, 0.5) * training)
+                if process.poll() is None:
                     os.kill(moments.choice(busy), signal.SIGKILL)  # the study goes on by itself
                     kills, lost_workers = kills + 1, lost_workers + 1
-                    process.wait()
-                else:
-                    process.send_signal(signal.SIGKILL)
+                process.wait()
+            else:
+                during = moments.random()  # most often while it trains, sometimes while it starts
+                wait = moments.uniform(0, startup) if during < 0.1 else startup + moments.uniform(0, 0.7) * training
+                try:
+                    process.wait(timeout=wait)
+                except subprocess.TimeoutExpired:
+                    process.kill()
                     process.wait()
                     kills += 1
                     resumed += Store(path, create=True).checkpoints.exists()

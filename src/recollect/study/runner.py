@@ -150,6 +150,8 @@ class _Running:
     def mend(self, job: Job, broken: Broken) -> None:
         """What to do about a cohort that will not go on: try it again, smaller, or give up the run at fault."""
         runs, half = job.runs, -(-len(job.runs) // 2)
+        if not runs:  # lost after its last result
+            return
         if broken.why == "snapshot":
             self.say(runs, f"{broken.error}: a snapshot that cannot be used; its {len(runs)} runs start anew")
             self.checkpoints.forget(run.id for run in runs)
@@ -157,7 +159,7 @@ class _Running:
             return
         if broken.why == "memory" and len(runs) > 1:
             self.say(runs, f"out of memory with {len(runs)} runs of {runs[0].model.title} at once; {half} from now on")
-            self.fits[runs[0].shape] = half
+            self.fits[runs[0].shape] = min(half, self.fits.get(runs[0].shape, half))
             self.again(runs)
             return
         for run in runs:
