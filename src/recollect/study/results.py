@@ -19,7 +19,8 @@ def runs_frame(store: Store, study: str | None = None) -> pd.DataFrame:
     columns = ["id", "model", "status", "step", "accuracy", "best_accuracy", "best_step", "final", "parameters",
                "seconds", "device", "versions", "notes", "ended"]  # fmt: skip
     rows = store.query(f"SELECT {', '.join(columns)}, spec FROM runs ORDER BY rowid")
-    rows = [row for row in rows if order is None or row[0] in order]
+    if order is not None:  # also so that columns come in one order, whichever run ended first
+        rows = sorted((row for row in rows if row[0] in order), key=lambda row: order[row[0]])
     specs = [json.loads(row[-1]) for row in rows]
     records = []
     for row, spec, label in zip(rows, specs, labels([row[1] for row in rows], specs), strict=True):
@@ -27,10 +28,7 @@ def runs_frame(store: Store, study: str | None = None) -> pd.DataFrame:
         final = json.loads(record.pop("final"))
         record |= {f"final.{name}": value for name, value in final.items() if name != "accuracy"}
         records.append({"id": record.pop("id"), "configuration": label, **record, **_flat(spec)})
-    frame = pd.DataFrame(records)
-    if order is not None and len(frame):
-        frame = frame.sort_values("id", key=lambda ids: ids.map(order)).reset_index(drop=True)
-    return frame
+    return pd.DataFrame(records)
 
 
 def curves_frame(store: Store, study: str | None = None) -> pd.DataFrame:
