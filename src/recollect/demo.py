@@ -4,7 +4,7 @@ from recollect.study.study import Study
 
 INTRODUCTION = """
 Multi-query associative recall: 4 key-value pairs, then each key is asked for its value among random tokens.
-Three 1-layer models learn it at nine learning rates and two seeds each: which rates work, and for how many?
+Three 1-layer models learn it at eight learning rates and two seeds each: which rates work, and for how many?
 """
 TITLE = "MQAR (32, 4), 1 layer, width 32"
 NEXT = """
@@ -21,13 +21,13 @@ Next:
 
 
 def study() -> Study:
-    """48 runs and more: three mixers, nine rates, two seeds."""
+    """48 runs: three mixers, eight rates, two seeds."""
     return Study(
         name="demo",
         task={"kind": "mqar", "length": 32, "pairs": 4, "vocab": 64},
-        model={"mixer": [{"kind": "attention", "conv": "k"}, "deltanet", "mamba2"], "width": 32, "layers": 1, "tie": False},
+        model={"mixer": [{"kind": "attention", "conv": "k"}, "deltanet", {"kind": "mamba2", "state": 16}], "width": 32, "layers": 1, "tie": False},
         train={
-            "lr": "logspace(3e-4, 3e-2, 9)", "seed": [1, 2], "steps": 400, "batch": 64, "eval_every": 40,
+            "lr": "logspace(3e-4, 3e-2, 8)", "seed": [1, 2], "steps": 400, "batch": 64, "eval_every": 50,
             "eval_rows": 128, "test_rows": 512, "stop_at": 0.99,
         },
     )  # fmt: skip

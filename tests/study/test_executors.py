@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from recollect.spec import SpecError
-from recollect.study.executors import Workers, open_executor
+from recollect.study.executors import Broken, Done, InProcess, Workers, open_executor
 from recollect.study.results import TIMINGS, curves_frame, runs_frame, slices_frame
 from recollect.study.runner import Note, run_study
 from recollect.study.store import Store
@@ -90,6 +90,21 @@ def test_a_killed_worker_is_replaced_and_its_cohort_goes_on_from_its_snapshot(he
     assert notes == [f"worker process {killed[0]} died (SIGKILL): trying again"]
     assert len(shared.query("SELECT * FROM failures")) == 4, "one record for each of its runs: two had ended"
     assert not shared.checkpoints.exists()
+
+
+class Dying(InProcess):
+    """Dies each time it has given its last result."""
+
+    def next(self):
+        job, report = super().next()
+        return job, Broken("lost", "it died", "") if isinstance(report, Done) else report
+
+
+def test_a_worker_that_dies_after_its_last_result_costs_nothing(here):
+    store = Store("store.sqlite", create=True)
+    outcome = run_study(study(), store, cohort=2, executor=Dying("cpu", every=60.0))
+    assert sum(outcome.ended.values()) == 6
+    assert store.query("SELECT * FROM failures") == []
 
 
 DEADLY = """
