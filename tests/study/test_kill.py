@@ -83,7 +83,7 @@ def test_killed_sixty_times_the_tables_are_those_of_an_uninterrupted_study(tmp_p
                 process.wait()
             else:
                 during = moments.random()  # most often while it trains, sometimes while it starts
-                wait = moments.uniform(0, startup) if during < 0.1 else startup + moments.uniform(0, 0.7) * training
+                wait = moments.uniform(0, startup) if during < 0.1 else startup + moments.uniform(0, 0.4) * training
                 try:
                     process.wait(timeout=wait)
                 except subprocess.TimeoutExpired:
