@@ -18,6 +18,7 @@ Next:
   recollect show model mamba2 width=32 layers=1   what a model is made of
   recollect run STUDY.yaml                        a sweep of your own (see examples/windows.yaml)
 """
+MIXERS = [{"kind": "attention", "conv": "k"}, "deltanet", {"kind": "mamba2", "state": 16}]
 
 
 def study() -> Study:
@@ -25,7 +26,7 @@ def study() -> Study:
     return Study(
         name="demo",
         task={"kind": "mqar", "length": 32, "pairs": 4, "vocab": 64},
-        model={"mixer": [{"kind": "attention", "conv": "k"}, "deltanet", {"kind": "mamba2", "state": 16}], "width": 32, "layers": 1, "tie": False},
+        model={"mixer": MIXERS, "width": 32, "layers": 1, "tie": False},
         train={
             "lr": "logspace(3e-4, 3e-2, 8)", "seed": [1, 2], "steps": 400, "batch": 64, "eval_every": 50,
             "eval_rows": 128, "test_rows": 512, "stop_at": 0.99,
