@@ -1,63 +1,21 @@
-"""The command line: parses, calls, prints. Exit codes: 0 done, 1 some runs failed, 2 bad input, 3 store in use, 130 stopped."""
+"""Running studies: demo, run, plan, merge, status, results."""
 
-import signal
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
-from pydantic import ValidationError
-from rich.console import Console
 
-import recollect
-from recollect.spec import SpecError, explain
-
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-show_app = typer.Typer(no_args_is_help=True, help="Look at a task or a model before training.")
-app.add_typer(show_app, name="show")
-console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)  # a file has room
-problems = Console(stderr=True, highlight=False)
-
-StoreOption = Annotated[Path, typer.Option("--store", envvar="RECOLLECT_STORE", help="The results file.")]
-DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto: a GPU where there is one.")]
-CohortOption = Annotated[int, typer.Option(min=0, help="Runs trained together at most. 0: chosen for the device.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Also unfold a grid of more than a million runs.")]
-DEFAULT_STORE = Path("results/store.sqlite")
-
-
-def main() -> None:
-    """The entry point: turns what a user can mend into one line and an exit code."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever asks it to end is answered as Ctrl-C is
-    try:
-        from recollect.study.store import StoreBusy, StoreError
-
-        code = app(standalone_mode=False)
-        if code == 130:  # what typer makes of Ctrl-C
-            raise KeyboardInterrupt
-        sys.exit(code)
-    except (KeyboardInterrupt, typer.Abort):
-        problems.print("stopped; what has ended is kept, and the same command goes on from here")
-        sys.exit(130)
-    except (SpecError, StoreError) as error:
-        problems.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-        sys.exit(3 if isinstance(error, StoreBusy) else 2)
-    except ValidationError as error:
-        problems.print(f"error: {explain(error)}", style="red", markup=False, soft_wrap=True)
-        sys.exit(2)
-    except Exception as error:
-        if hasattr(error, "format_message"):  # click's own: an unknown option, a missing argument
-            problems.print(f"error: {error.format_message()}", style="red", markup=False, soft_wrap=True)  # pyright: ignore
-            sys.exit(2)
-        raise
-
-
-@app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
-    """How well, how fast and how reliably does a sequence model learn to recall from its context?"""
-    if version:
-        console.print(f"recollect {recollect.__version__}")
-        raise typer.Exit
+from recollect.cli.app import (
+    DEFAULT_STORE,
+    CohortOption,
+    DeviceOption,
+    StoreOption,
+    YesOption,
+    app,
+    console,
+    problems,
+)
+from recollect.spec import SpecError
 
 
 @app.command()
@@ -68,9 +26,9 @@ def demo(store: StoreOption = DEFAULT_STORE, device: DeviceOption = "auto", coho
 
     study = example.study()
     console.print(example.INTRODUCTION)
-    with open_executor(device=device, workers=_workers(study, device, cohort)) as place:
-        frame = _train(study, store, place, cohort)
-    _show_windows(study.name, frame, store, example.TITLE)
+    with open_executor(device=device, workers=workers_for(study, device, cohort)) as place:
+        frame = train_study(study, store, place, cohort)
+    show_windows(study.name, frame, store, example.TITLE)
     console.print(example.NEXT.format(store=store))
 
 
@@ -110,11 +68,13 @@ def run(
     study.check_size(allow_many=yes)
     with (
         open_sinks(study.name, to_tensorboard, to_wandb) as sinks,
-        open_executor(executor, device, workers or _workers(study, device, cohort), address, checkpoint_every) as place,
+        open_executor(
+            executor, device, workers or workers_for(study, device, cohort), address, checkpoint_every
+        ) as place,
     ):
-        frame = _train(study, store, place, cohort, sinks, attempts)
+        frame = train_study(study, store, place, cohort, sinks, attempts)
     if len(set(frame["train.lr"])) > 1:
-        _show_windows(study.name, frame, store, study.name)
+        show_windows(study.name, frame, store, study.name)
     console.print(f"The numbers: recollect results {study.name} --store {store}")
 
 
@@ -201,53 +161,7 @@ def results(
     console.print(results_table(frame))
 
 
-@show_app.command("task")
-def show_task(
-    kind: Annotated[str, typer.Argument(help="A task: mqar, ar, copy, ngram, ... or module:Name of your own.")],
-    options: Annotated[list[str] | None, typer.Argument(help="Fields, as name=value.")] = None,
-    seed: Annotated[int, typer.Option(help="Which example.")] = 0,
-) -> None:
-    """One sampled example, with query, answer and loss positions marked."""
-    from recollect.tasks import as_task
-    from recollect.tasks.show import example
-
-    console.print(example(as_task({"kind": kind, **_fields(options)}), seed))
-
-
-@show_app.command("model")
-def show_model(
-    mixer: Annotated[str, typer.Argument(help="A mixer's name, module:Name of your own, a preset, or a study file.")],
-    options: Annotated[
-        list[str] | None, typer.Argument(help="Fields of the model or options of the mixer, as name=value.")
-    ] = None,
-    task: Annotated[str, typer.Option(help="The task it is for, as kind or a YAML mapping.")] = "mqar",
-) -> None:
-    """A block diagram, parameters by part, state size and operations."""
-    from recollect.architecture import ModelSpec
-    from recollect.diagram import model_card
-    from recollect.model import build
-    from recollect.presets import with_preset
-    from recollect.study.study import Study
-    from recollect.tasks import as_task
-
-    if mixer.endswith((".yaml", ".yml")):
-        first: dict[str, Any] = {}
-        for run in Study.load(mixer).runs():
-            first.setdefault(run.model.model_dump_json(), run)
-        pairs = [(run.model, run.task) for run in first.values()]
-    else:
-        given = _fields(options)
-        fields = {name: value for name, value in given.items() if name in ModelSpec.model_fields}
-        rest = {name: value for name, value in given.items() if name not in fields}
-        named = (
-            {"preset": mixer} if mixer.startswith(("retrievit-", "okpekpe-")) else {"mixer": {"kind": mixer, **rest}}
-        )
-        pairs = [(ModelSpec(**with_preset({**named, **fields})), as_task(yaml.safe_load(task)))]
-    for spec, asked in pairs:
-        console.print(model_card(spec, asked, build(spec, asked.vocabulary, asked.row_length, seed=0)))
-
-
-def _train(study: Any, store_path: Path, place: Any, cohort: int, sinks: Any = None, attempts: int = 2):
+def train_study(study: Any, store_path: Path, place: Any, cohort: int, sinks: Any = None, attempts: int = 2):
     """Run a study with progress; its results, or an exit that says how many runs failed."""
     from recollect.study.results import runs_frame
     from recollect.study.rounds import configurations, search_windows
@@ -298,7 +212,7 @@ def _train_runs(study: Any, store: Any, place: Any, cohort: int, sinks: Any, att
     return outcome.failed
 
 
-def _workers(study: Any, device: str, cohort: int) -> int:
+def workers_for(study: Any, device: str, cohort: int) -> int:
     """On a CPU a process for each processor, as far as there are cohorts: faster there than one with many threads."""
     from recollect.study.executors import choose_device, cores
     from recollect.study.runner import default_cohort, pack
@@ -308,7 +222,7 @@ def _workers(study: Any, device: str, cohort: int) -> int:
     return min(cores(), len(pack(study.runs(), cohort or default_cohort("cpu"))))
 
 
-def _show_windows(name: str, frame: Any, store: Path, title: str) -> None:
+def show_windows(name: str, frame: Any, store: Path, title: str) -> None:
     """Draw the learning-rate windows beside the store, and print them."""
     from recollect.figures.style import save
     from recollect.figures.window import window_caption, window_figure
@@ -317,18 +231,3 @@ def _show_windows(name: str, frame: Any, store: Path, title: str) -> None:
     paths = save(window_figure(frame, title, window_caption(frame)), store.parent / name / "window")
     console.print(windows_table(frame))
     console.print(f"\nThe picture: {paths[0]}  (and {paths[1].name})")
-
-
-def _fields(options: list[str] | None) -> dict[str, Any]:
-    """`name=value` words as a mapping, values read as YAML."""
-    fields = {}
-    for option in options or []:
-        name, sign, value = option.partition("=")
-        if not sign:
-            raise SpecError(f"expected name=value, got {option!r}")
-        fields[name] = yaml.safe_load(value)
-    return fields
-
-
-if __name__ == "__main__":
-    main()

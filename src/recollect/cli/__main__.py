@@ -1,0 +1,5 @@
+"""`python -m recollect.cli`."""
+
+from recollect.cli import main
+
+main()

@@ -1,0 +1,55 @@
+"""Looking at a task or a model before training: show task, show model."""
+
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from recollect.cli.app import app, console, named
+
+show_app = typer.Typer(no_args_is_help=True, help="Look at a task or a model before training.")
+app.add_typer(show_app, name="show")
+
+
+@show_app.command("task")
+def show_task(
+    kind: Annotated[str, typer.Argument(help="A task: mqar, ar, copy, ngram, ... or module:Name of your own.")],
+    options: Annotated[list[str] | None, typer.Argument(help="Fields, as name=value.")] = None,
+    seed: Annotated[int, typer.Option(help="Which example.")] = 0,
+) -> None:
+    """One sampled example, with query, answer and loss positions marked."""
+    from recollect.tasks import as_task
+    from recollect.tasks.show import example
+
+    console.print(example(as_task({"kind": kind, **named(options)}), seed))
+
+
+@show_app.command("model")
+def show_model(
+    mixer: Annotated[str, typer.Argument(help="A mixer's name, module:Name of your own, a preset, or a study file.")],
+    options: Annotated[
+        list[str] | None, typer.Argument(help="Fields of the model or options of the mixer, as name=value.")
+    ] = None,
+    task: Annotated[str, typer.Option(help="The task it is for, as kind or a YAML mapping.")] = "mqar",
+) -> None:
+    """A block diagram, parameters by part, state size and operations."""
+    from recollect.architecture import ModelSpec
+    from recollect.diagram import model_card
+    from recollect.model import build
+    from recollect.presets import with_preset
+    from recollect.study.study import Study
+    from recollect.tasks import as_task
+
+    if mixer.endswith((".yaml", ".yml")):
+        first: dict[str, Any] = {}
+        for run in Study.load(mixer).runs():
+            first.setdefault(run.model.model_dump_json(), run)
+        pairs = [(run.model, run.task) for run in first.values()]
+    else:
+        given = named(options)
+        fields = {name: value for name, value in given.items() if name in ModelSpec.model_fields}
+        rest = {name: value for name, value in given.items() if name not in fields}
+        base = {"preset": mixer} if mixer.startswith(("retrievit-", "okpekpe-")) else {"mixer": {"kind": mixer, **rest}}
+        pairs = [(ModelSpec(**with_preset({**base, **fields})), as_task(yaml.safe_load(task)))]
+    for spec, asked in pairs:
+        console.print(model_card(spec, asked, build(spec, asked.vocabulary, asked.row_length, seed=0)))
