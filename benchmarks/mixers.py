@@ -13,7 +13,6 @@ import time
 import torch
 
 from recollect.mixers.registry import BUILT_IN
-from recollect.train.adamw import adamw, clip_gradients, schedule
 from recollect.train.cohort import Cohort
 from recollect.train.run import RunSpec
 
@@ -35,9 +34,7 @@ def cohort(mixer: str, length: int) -> Cohort:
 def step(members: Cohort, number: int) -> None:
     """What the training loop does between two measurements."""
     losses, hits, norms, grads = members.backward(number)
-    clipped = clip_gradients(grads, norms, members.rates)
-    factor = schedule(members.spec, number)
-    adamw(members.params, clipped, members.mean, members.square, members.rates, number + 1, factor, members.spec.decay)
+    members.move(grads, norms, number)
     members.tally(losses, hits, norms)
 
 

@@ -14,6 +14,7 @@ from recollect import rng
 from recollect.architecture import ADDED, BlockSpec, ModelSpec
 from recollect.mixers.base import State, linear_flops
 from recollect.ops.activations import gelu, silu
+from recollect.ops.answer_loss import answer_loss
 from recollect.ops.positions import rotary
 from recollect.spec import SpecError
 
@@ -123,9 +124,13 @@ class Model(nn.Module):
         group, index = name.split(".")[:2]
         return getattr(self, group)[int(index)].kind == "attention"
 
-    def forward(self, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
-        """Logits (batch, answers, vocabulary) at `positions` (batch, answers), or at every position."""
-        return self.logits(self.hidden(tokens, positions))
+    def forward(self, tokens: Tensor, positions: Tensor | None = None, answers: Tensor | None = None) -> Any:
+        """Logits (batch, answers, vocabulary) at `positions` (batch, answers), or at every position.
+
+        With `answers` (batch, answers): their losses, and the tokens that the model prefers there, each (batch, answers).
+        """
+        x = self.hidden(tokens, positions)
+        return self.logits(x) if answers is None else answer_loss(self.norm(x), self._head(), answers)
 
     def hidden(self, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
         """The residual stream before the last norm: (batch, answers or length, width)."""
@@ -148,9 +153,11 @@ class Model(nn.Module):
 
     def logits(self, x: Tensor) -> Tensor:
         """The head: (..., width) -> (..., vocabulary)."""
-        x = self.norm(x)
-        y = F.linear(x, self.embedding.weight) if self.head is None else self.head(x)
-        return y[..., : self.vocabulary]
+        return F.linear(self.norm(x), self._head())
+
+    def _head(self) -> Tensor:
+        table = self.embedding if self.head is None else self.head
+        return table.weight[: self.vocabulary]
 
     def _embed(self, tokens: Tensor, position: Tensor) -> Tensor:
         x = self.embedding(tokens)

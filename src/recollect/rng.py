@@ -14,7 +14,6 @@ of the law (and changing it changes every batch: `tests/test_rng.py` holds golde
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 import torch
 from torch import Tensor
@@ -179,24 +178,25 @@ class _Dropout:
         self.low, self.high, self.site = low, high, 0
 
 
-_dropout: ContextVar[_Dropout | None] = ContextVar("dropout", default=None)
+_dropping: list[_Dropout] = []
+"""The innermost `dropping` last. A plain list: torch.compile can follow it."""
 
 
 @contextmanager
 def dropping(key: Tensor) -> Iterator[None]:
     """Let `dropout` act within, its masks decided by `key`, a 0-d int64 (under vmap: one a member)."""
-    token = _dropout.set(_Dropout(*_halves(key)))
+    _dropping.append(_Dropout(*_halves(key)))
     try:
         yield
     finally:
-        _dropout.reset(token)
+        _dropping.pop()
 
 
 def dropout(x: Tensor, p: float) -> Tensor:
     """Zero a share `p` of `x` and scale the rest, inside `dropping`; elsewhere (evaluation) give `x` back."""
-    now = _dropout.get()
-    if p == 0 or now is None:
+    if p == 0 or not _dropping:
         return x
+    now = _dropping[-1]
     now.site += 1
     column = torch.arange(x.numel(), dtype=torch.int32, device=x.device) * _GOLDEN
     key = now.low * 5 + now.site * 668265263

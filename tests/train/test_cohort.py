@@ -8,10 +8,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from recollect.model import build
-from recollect.train.adamw import adamw, clip_gradients, schedule
+from recollect.train.adamw import schedule
 from recollect.train.cohort import Cohort, Ended, Measured, train
 from recollect.train.data import sample, training_rows
-from recollect.train.measure import mean_loss
 from recollect.train.run import RunSpec
 
 CONV = {"kind": "attention", "conv": "k"}
@@ -66,9 +65,8 @@ def test_a_member_agrees_with_an_ordinary_training_loop(clip, train_rows):
     seeds = torch.tensor([3])
     for step in range(50):
         losses, _, norms, grads = cohort.backward(step)
-        clipped = clip_gradients(grads, norms, cohort.rates)
         factor = schedule(spec.train, step)
-        adamw(cohort.params, clipped, cohort.mean, cohort.square, cohort.rates, step + 1, factor, "all")
+        cohort.move(grads, norms, step)
 
         batch = sample(spec.task, seeds, "train", training_rows(spec.train, seeds, step)).map(lambda x: x[0])
         logits = model(batch.tokens, batch.positions)
@@ -93,8 +91,10 @@ def test_loss_at_answers_equals_cross_entropy_with_ignored_labels_over_all_posit
         rows = torch.arange(5)[:, None].expand_as(batch.positions)
         labels[rows[batch.trained], batch.positions[batch.trained]] = batch.answers[batch.trained]
         every = F.cross_entropy(model(batch.tokens).flatten(0, 1), labels.flatten(), ignore_index=-100)
-        ours = mean_loss(model(batch.tokens, batch.positions), batch.answers, batch.trained)
+        losses, best = model(batch.tokens, batch.positions, batch.answers)
+        ours = (losses * batch.trained).sum() / batch.trained.sum()
         assert abs(every - ours) < 1e-6, task
+        assert torch.equal(best, model(batch.tokens, batch.positions).argmax(-1))
 
 
 def test_members_leave_when_solved_and_the_rest_go_on():

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from recollect.analysis.intervals import bootstrap
+
 ZOOLOGY_RATES = tuple(float(x) for x in np.logspace(-4, -2, 4))
 """The four learning rates that Zoology tried."""
 
@@ -115,14 +117,9 @@ def _window_where_known(rates: np.ndarray, accuracy: np.ndarray, threshold: floa
 
 def _bootstrap(rates: np.ndarray, values: np.ndarray, threshold: float, resamples: int) -> tuple[float, float]:
     """A 95 % interval of the mean curve's width, seeds drawn with replacement."""
-    seeds = values.shape[1]
-    if seeds < 2:
-        return float("nan"), float("nan")
-    draws = np.sort(np.random.default_rng(0).integers(0, seeds, (resamples, seeds)))
-    distinct, counts = np.unique(draws, axis=0, return_counts=True)
-    widths = []
-    for draw in distinct:
+
+    def width(draw: np.ndarray) -> float:
         tried = ~np.isnan(values[:, draw]).all(axis=1)
-        widths.append(window(rates[tried], np.nanmean(values[tried][:, draw], axis=1), threshold).decades)
-    low, high = np.quantile(np.repeat(widths, counts), [0.025, 0.975])
-    return float(low), float(high)
+        return window(rates[tried], np.nanmean(values[tried][:, draw], axis=1), threshold).decades
+
+    return bootstrap(values.shape[1], width, resamples)

@@ -17,8 +17,8 @@ def folded(
     """Register `forward` and `backward` as the custom op `recollect::name`, differentiable and foldable.
 
     `forward(*tensors) -> tuple of tensors`: the first is the result; the others are kept for backward, not differentiated.
-    `backward(grad, *tensors, *outputs) -> tuple of tensors`, a gradient for each input (`*outputs` is left out where
-    `saves_output` is false: then backward recomputes).
+    `backward(grad, *tensors, *outputs) -> tuple of tensors`, a gradient for each input, or for the first of them where the
+    others are whole numbers (`*outputs` is left out where `saves_output` is false: then backward recomputes).
     `fake` and `fake_backward` give empty tensors of the right shapes. All are typed, as torch.library asks.
     """
     op = torch.library.custom_op(f"recollect::{name}", forward, mutates_args=())
@@ -29,9 +29,11 @@ def folded(
     def save(ctx, inputs, output):
         ctx.set_materialize_grads(False)  # outputs kept for backward get no gradient: make no zeros for them
         ctx.save_for_backward(*inputs, *(output if saves_output else ()))
+        ctx.inputs = len(inputs)
 
     def differentiate(ctx, grad, *_):
-        return op_backward(grad.contiguous(), *ctx.saved_tensors)
+        grads = op_backward(grad.contiguous(), *ctx.saved_tensors)
+        return *grads, *(None,) * (ctx.inputs - len(grads))
 
     op.register_autograd(differentiate, setup_context=save)
     op.register_vmap(_fold(op))

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from recollect.ops.fold import folded
 from recollect.ops.linear_attention import precise
+from recollect.ops.triton import available
 
 CHUNK = 16
 """Steps between the states that are kept for backward; those in between are computed again."""
@@ -54,6 +55,10 @@ def _decays(dt: Tensor, A: Tensor, out: Tensor) -> Tensor:
 
 
 def _forward(u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
+    if available(u):
+        from recollect.ops.triton import selective_scan as kernels
+
+        return kernels.forward(u, dt, A, B, C, CHUNK)
     groups, batch, length, channels = u.shape
     A = A.transpose(1, 2)[:, None].contiguous()  # (groups, 1, n, channels)
     h = u.new_zeros(groups, batch, A.shape[2], channels)
@@ -71,6 +76,10 @@ def _forward(u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor) -> tuple[Te
 def _backward(
     grad: Tensor, u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    if available(u):
+        from recollect.ops.triton import selective_scan as kernels
+
+        return kernels.backward(grad, u, dt, A, B, C, kept, CHUNK)
     length = u.shape[2]
     A = A.transpose(1, 2)[:, None].contiguous()  # (groups, 1, n, channels)
     state = kept[:, :, 0].shape

@@ -6,9 +6,11 @@ Shapes: x (batch, length, channels), w (channels, kernel), b (channels,).
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recollect.ops.fold import folded
+from recollect.ops.triton import available
 
 
 def short_conv_definition(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
@@ -25,12 +27,28 @@ def short_conv_definition(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tens
 def short_conv(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
     """The same for the whole sequence: a sum of shifted products (a kernel is 3 or 4 long, so conv1d gains nothing)."""
     wide = torch.promote_types(x.dtype, w.dtype)
-    y = _products(x.to(wide)[None], w.to(wide)[None])[0][0]  # the group axis is what members fold into
+    x, w = x.to(wide), w.to(wide)
+    plain = x.is_cuda and not available(x)
+    y = shifted_products(x, w) if plain else _products(x[None], w[None])[0][0]  # members fold into the group axis
     return y if b is None else y + b
+
+
+def shifted_products(x: Tensor, w: Tensor) -> Tensor:
+    """The convolution in PyTorch's own ops, which a compiler makes one kernel of."""
+    length, kernel = x.shape[1], w.shape[1]
+    padded = F.pad(x, (0, 0, kernel - 1, 0))
+    y = padded[:, :length] * w[:, 0]
+    for j in range(1, kernel):
+        y = y + padded[:, j : j + length] * w[:, j]
+    return y
 
 
 def _forward(x: Tensor, w: Tensor) -> tuple[Tensor]:
     """x (groups, batch, length, channels), w (groups, channels, kernel)."""
+    if available(x):
+        from recollect.ops.triton import short_conv as kernels
+
+        return (kernels.forward(x, w),)
     kernel = w.shape[2]
     taps = w.movedim(2, 0)[:, :, None, None]  # (kernel, groups, 1, 1, channels)
     y = x * taps[-1]
@@ -40,6 +58,10 @@ def _forward(x: Tensor, w: Tensor) -> tuple[Tensor]:
 
 
 def _backward(grad: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    if available(x):
+        from recollect.ops.triton import short_conv as kernels
+
+        return kernels.backward(grad, x, w)
     kernel = w.shape[2]
     taps = w.movedim(2, 0)[:, :, None, None]
     dx, dw = grad * taps[-1], torch.zeros_like(w)
@@ -51,11 +73,11 @@ def _backward(grad: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _fake(x: Tensor, w: Tensor) -> tuple[Tensor]:
-    return (torch.empty_like(x),)
+    return (x.new_empty(x.shape),)
 
 
 def _fake_backward(grad: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(x), torch.empty_like(w)
+    return x.new_empty(x.shape), w.new_empty(w.shape)
 
 
 _products = folded("short_conv", _forward, _backward, _fake, _fake_backward, saves_output=False)

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from recollect.ops.fold import folded
+from recollect.ops.triton import available
 
 WkvState = tuple[Tensor, Tensor, Tensor]
 """Numerator and denominator, divided by e^m, and m: each (batch, channels)."""
@@ -55,10 +56,18 @@ def wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def _forward(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
+    if available(k):
+        from recollect.ops.triton import wkv as kernels
+
+        return (kernels.forward(w, u, k, v),)
     return (_average(*_grouped(w, u, k, v))[0].flatten(0, 1).to(v.dtype),)
 
 
 def _backward(grad: Tensor, w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    if available(k):
+        from recollect.ops.triton import wkv as kernels
+
+        return kernels.backward(grad, w, u, k, v)
     dtypes = [t.dtype for t in (w, u, k, v)]
     w, u, k, v = _grouped(w, u, k, v)
     grad = grad.to(k.dtype).view_as(k)
@@ -108,11 +117,12 @@ def _decayed_sums(w: Tensor, k: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, T
 
 
 def _fake(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
-    return (torch.empty_like(v),)
+    return (v.new_empty(v.shape),)
 
 
 def _fake_backward(grad: Tensor, w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return torch.empty_like(w), torch.empty_like(u), torch.empty_like(k), torch.empty_like(v)
+    dw, du, dk, dv = (t.new_empty(t.shape) for t in (w, u, k, v))
+    return dw, du, dk, dv
 
 
 _wkv = folded("wkv", _forward, _backward, _fake, _fake_backward, saves_output=False)

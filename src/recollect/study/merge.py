@@ -72,7 +72,7 @@ def _merge_runs(db: sqlite3.Connection, merged: Merged) -> None:
             merged.differing[id] = mine["accuracy"], theirs["accuracy"]
     new = "SELECT id FROM other.runs WHERE id NOT IN (SELECT id FROM main.runs)"
     db.execute(f"CREATE TEMP TABLE coming AS {new}")
-    for table, key in (("points", "run"), ("slices", "run"), ("runs", "id")):
+    for table, key in (("points", "run"), ("slices", "run"), ("snapshots", "run"), ("runs", "id")):
         _copy(db, table, f"{key} IN (SELECT id FROM coming)")
     merged.added += db.execute("SELECT count(*) FROM coming").fetchone()[0]
     db.execute("DROP TABLE temp.coming")

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import safetensors.numpy
 
 from recollect.spec import SpecError, nearest
 from recollect.study.labels import labels
@@ -48,6 +49,19 @@ def slices_frame(store: Store, study: str | None = None) -> pd.DataFrame:
             frames.append(pd.DataFrame({"run": run, "step": step, "tag": tag, "value": values["values"],
                                         "count": values["counts"], "right": values["right"]}))  # fmt: skip
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def snapshots(store: Store, study: str | None = None) -> pd.DataFrame:
+    """One row a run and snapshot of its embeddings: `share` of the run's own length, `step`, and the arrays `input` and
+    `output` (tokens, width); `output` is None where the head is the embedding. Position retrieval: position tokens only.
+    """
+    order = _order(store, study)
+    records = []
+    for run, share, step, data in store.query("SELECT run, share, step, data FROM snapshots ORDER BY run, share"):
+        if order is None or run in order:
+            tables = {"input": None, "output": None} | safetensors.numpy.load(data)
+            records.append({"run": run, "share": share, "step": step, **tables})
+    return pd.DataFrame(records, columns=["run", "share", "step", "input", "output"])
 
 
 def write(frame: pd.DataFrame, path: Path) -> None:

@@ -22,10 +22,19 @@ import recollect
 from recollect.train.cohort import Ended
 from recollect.train.run import RunSpec
 
-SCHEMA = 1
-MIGRATIONS: dict[int, str] = {}
+SCHEMA = 2
+_SNAPSHOTS = """
+CREATE TABLE snapshots (
+    run TEXT,
+    share REAL,                    -- of the run's own length
+    step INTEGER NOT NULL,         -- at which it was taken
+    data BLOB NOT NULL,            -- safetensors: the embeddings `input` and, where the head has its own, `output`
+    PRIMARY KEY (run, share)
+);
+"""
+MIGRATIONS: dict[int, str] = {1: _SNAPSHOTS}
 """SQL that brings a store to the next schema, by the schema it starts from. A store keeps opening in every later version."""
-_TABLES = """
+_TABLES = f"""{_SNAPSHOTS}
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE studies (name TEXT PRIMARY KEY, source TEXT NOT NULL);                     -- the study file, as YAML
 CREATE TABLE study_runs (study TEXT, place INTEGER, run TEXT, PRIMARY KEY (study, place));
@@ -235,6 +244,7 @@ class Writer:
                 db.executemany("INSERT INTO points VALUES (?, ?, ?)", points)
                 slices = [(id, s["step"], s["tag"], _json(s, without=("step", "tag"))) for s in result.slices]
                 db.executemany("INSERT INTO slices VALUES (?, ?, ?, ?)", slices)
+                db.executemany("INSERT INTO snapshots VALUES (?, ?, ?, ?)", [(id, *kept) for kept in result.snapshots])
 
     def add_failure(self, run: str, attempt: int, error: str, traceback: str) -> None:
         """Keep the record of a failed attempt."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
+from recollect.ops.triton import available
 from recollect.train.run import TrainSpec
 
 Parameters = dict[str, Tensor]
@@ -54,18 +55,11 @@ def gradient_norms(grads: list[Tensor]) -> Tensor:
     return sum((g.reshape(len(g), -1).square().sum(1) for g in grads), torch.zeros((), device=grads[0].device)).sqrt()
 
 
-def clip_gradients(grads: list[Tensor], norms: Tensor, rates: Rates) -> list[Tensor]:
-    """Gradients scaled so that no member's norm exceeds its `clip` (0: as they are)."""
-    if not rates.clips:
-        return grads
-    scale = torch.where(rates.clip > 0, (rates.clip / (norms + 1e-6)).clamp(max=1.0), 1.0)
-    return [g * _along(scale, g) for g in grads]
-
-
 @torch.no_grad()
 def adamw(
     params: Parameters,
     grads: list[Tensor],
+    norms: Tensor,
     mean: Parameters,
     square: Parameters,
     rates: Rates,
@@ -74,19 +68,35 @@ def adamw(
     decay: str,
 ) -> None:
     """One step in place; `mean` and `square` are the running moments, `step` counts from 1, `factor` is the schedule's."""
-    lr = rates.lr * factor
-    rate = lr / (1 - rates.beta1**step)
-    correction = (1 - rates.beta2**step).sqrt()
+    scales = _scales(norms, rates, step, factor)
     for (name, p), g in zip(params.items(), grads, strict=True):
-        m, v = mean[name], square[name]
-        if decay == "all" or p.dim() > 2:
-            p.mul_(_along(1 - lr * rates.weight_decay, p))
-        m.lerp_(g, _along(1 - rates.beta1, p).expand_as(p))
-        v.mul_(_along(rates.beta2, p)).addcmul_(g * _along(1 - rates.beta2, p), g)
-        denominator = v.sqrt().div_(_along(correction, p)).add_(_along(rates.eps, p))
-        p.addcdiv_(m * _along(-rate, p), denominator)
+        decays = decay == "all" or p.dim() > 2
+        if available(p):
+            from recollect.ops.triton import adamw as kernels
+
+            kernels.step(p, g, mean[name], square[name], scales.to(p.dtype).contiguous(), decays)
+        else:
+            _step(p, g, mean[name], square[name], scales, decays, rates.clips)
 
 
-def _along(x: Tensor, p: Tensor) -> Tensor:
-    """(members,) shaped to multiply (members, ...)."""
-    return x.to(p.dtype).view(-1, *(1,) * (p.dim() - 1))
+def _scales(norms: Tensor, rates: Rates, step: int, factor: float) -> Tensor:
+    """What a member's numbers are multiplied by, columns as `_step` reads them: (members, 8), in float64."""
+    lr = rates.lr * factor
+    clip = torch.where(rates.clip > 0, (rates.clip / (norms + 1e-6)).clamp(max=1.0), 1.0)
+    return torch.stack(
+        [clip, 1 - lr * rates.weight_decay, lr / (1 - rates.beta1**step), rates.eps, 1 - rates.beta1, rates.beta2,
+         1 - rates.beta2, (1 - rates.beta2**step).sqrt()],
+        dim=1,
+    )  # fmt: skip
+
+
+def _step(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor, decays: bool, clips: bool) -> None:
+    columns = scales.to(p.dtype).view(len(p), 8, *(1,) * (p.dim() - 1)).unbind(1)
+    clip, shrink, rate, eps, new_mean, keep_square, new_square, correction = columns
+    if clips:
+        g = g * clip
+    if decays:
+        p.mul_(shrink)
+    m.lerp_(g, new_mean.expand_as(p))
+    v.mul_(keep_square).addcmul_(g * new_square, g)
+    p.addcdiv_(m * -rate, v.sqrt().div_(correction).add_(eps))

@@ -1,6 +1,7 @@
 """Snapshots of a cohort in training, so that a stop costs a minute and not the cohort.
 
-A snapshot holds all that a cohort is: step, parameters, both moments, running tallies, curves, slices, seconds, notes.
+A snapshot holds all that a cohort is: step, parameters, both moments, running tallies, curves, slices, seconds, notes, and the
+embeddings held so far where a run keeps them.
 There is no generator to save, as all randomness is a stateless hash of (seed, purpose, step, row). It is a safetensors
 file with JSON in its header, the members on axis 0 of every tensor and on the CPU, so it goes on on any device, and any
 of its members can go on without the others.
@@ -38,7 +39,8 @@ def snapshot(cohort: "Cohort", step: int) -> bytes:
     """The cohort after so many steps."""
     cohort.charge()
     members = len(cohort.runs)  # a lone member's copy is not kept
-    tensors = {name: tensor[:members].cpu().contiguous() for name, tensor in _tensors(cohort).items()}
+    named = _tensors(cohort) | cohort.album.tensors()
+    tensors = {name: tensor[:members].cpu().contiguous() for name, tensor in named.items()}
     header = {
         "format": _FORMAT, "step": step, "runs": [run.id for run in cohort.runs], "curves": cohort.curves,
         "slices": cohort.slices, "seconds": cohort.seconds, "notes": cohort.notes, "vmapped": cohort.vmapped,
@@ -56,6 +58,7 @@ def restore(cohort: "Cohort", data: bytes) -> int:
         copied = places if len(places) != 1 else places * 2  # a cohort is never of one
         for name, tensor in _tensors(cohort).items():
             tensor.copy_(_checked(saved, name, tensor)[copied])
+        cohort.album.restore(saved, copied)
         cohort.curves = [header["curves"][i] for i in places]
         cohort.slices = [header["slices"][i] for i in places]
         cohort.seconds = [header["seconds"][i] for i in places]

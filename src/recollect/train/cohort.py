@@ -14,16 +14,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import safetensors.torch
 import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
 from recollect import rng
 from recollect.model import build
-from recollect.train.adamw import Parameters, Rates, adamw, clip_gradients, gradient_norms, schedule
+from recollect.train.adamw import Parameters, Rates, adamw, gradient_norms, schedule
 from recollect.train.checkpoint import EVERY, restore, snapshot
 from recollect.train.data import sample, training_rows
-from recollect.train.measure import Measures, mean_loss, measure
+from recollect.train.embeddings import Album
+from recollect.train.measure import Measures, measure
 from recollect.train.run import RunSpec, TrainSpec
 
 Ending = Literal["finished", "solved", "diverged", "hopeless"]
@@ -49,6 +51,10 @@ class Ended:
     """How many parameters the model has."""
     notes: list[str] = field(default_factory=list)
     """What a reader of the result should know."""
+    weights: bytes | None = None
+    """The trained parameters as safetensors, where they were asked for."""
+    snapshots: list[tuple[float, int, bytes]] = field(default_factory=list)
+    """Embeddings, where they were asked for: share of the run's length, step, and tables as safetensors."""
 
 
 @dataclass
@@ -75,11 +81,16 @@ Event = Ended | Measured | Saved
 
 
 def train(
-    runs: list[RunSpec], device: str | torch.device = "cpu", saved: bytes | None = None, every: float = EVERY
+    runs: list[RunSpec],
+    device: str | torch.device = "cpu",
+    saved: bytes | None = None,
+    every: float = EVERY,
+    weights: bool = False,
 ) -> Iterator[Event]:
     """Train runs of one shape together, from the start or from a snapshot with all of them in it.
 
     Gives each run's result when it ends, a note at each measurement, and a snapshot each time `every` seconds have passed.
+    Results bring the trained weights along where `weights` asks for them.
     """
     cohort = Cohort(runs, torch.device(device))
     spec = runs[0].train
@@ -87,11 +98,9 @@ def train(
     kept = time.monotonic()
     for step in range(done, spec.total_steps):
         losses, hits, norms, grads = cohort.backward(step)
-        adamw(
-            cohort.params, clip_gradients(grads, norms, cohort.rates), cohort.mean, cohort.square,
-            cohort.rates, step + 1, schedule(spec, step), spec.decay,
-        )  # fmt: skip
+        cohort.move(grads, norms, step)
         cohort.tally(losses, hits, norms)
+        cohort.album.take(cohort.params, step + 1)
 
         last = step + 1 == spec.total_steps
         if last or (step + 1) % spec.cadence == 0:
@@ -99,7 +108,7 @@ def train(
             endings = cohort.endings(accuracy, last)
             by_run = dict(zip((run.id for run in cohort.runs), accuracy, strict=True))
             yield Measured(step + 1, spec.total_steps, by_run, len(endings))
-            yield from cohort.finish(endings, step + 1)
+            yield from cohort.finish(endings, step + 1, weights)
             cohort.keep([i for i in range(len(cohort.runs)) if i not in endings])
             if not cohort.runs:
                 return
@@ -139,6 +148,7 @@ class Cohort:
         self.seconds = [0.0 for _ in runs]
         self.notes: list[str] = []
         self.sums = torch.zeros(len(runs), 4, dtype=torch.float64, device=device)  # steps, losses, hits, norms
+        self.album = Album(run.train, run.task)
         self.vmapped = True
         self._clock = time.perf_counter()
         if len(runs) == 1:
@@ -151,18 +161,27 @@ class Cohort:
         drops = self.seeds[self.seed_of] * 1_000_003 + step  # decides dropout masks
         params = {name: p.detach().requires_grad_() for name, p in self.params.items()}
 
-        def one(params: Parameters, drop: Tensor, tokens, positions, answers, trained, scored) -> tuple[Tensor, Tensor]:
-            with rng.dropping(drop):
-                logits = functional_call(self.model, params, (tokens, positions))
-            hits = ((logits.argmax(-1) == answers) & scored).sum() / scored.sum()
-            return mean_loss(logits, answers, trained), hits
-
         with self._autocast():
             losses, hits = self._each(
-                one, params, drops, batch.tokens, batch.positions, batch.answers, batch.trained, batch.scored
+                self._loss, params, drops, batch.tokens, batch.positions, batch.answers, batch.trained, batch.scored
             )
         grads = torch.autograd.grad(losses.sum(), list(params.values()), materialize_grads=True)
         return losses.detach(), hits, gradient_norms(list(grads)), list(grads)
+
+    def move(self, grads: list[Tensor], norms: Tensor, step: int) -> None:
+        """Take the optimiser's step, in place."""
+        factor = schedule(self.spec, step)
+        adamw(self.params, grads, norms, self.mean, self.square, self.rates, step + 1, factor, self.spec.decay)
+
+    def _loss(
+        self, params: Parameters, drop: Tensor, tokens: Tensor, positions: Tensor, answers: Tensor, trained: Tensor,
+        scored: Tensor,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """One member's loss and share of right answers."""
+        with rng.dropping(drop):
+            losses, best = functional_call(self.model, params, (tokens, positions, answers))
+        hits = ((best == answers) & scored).sum() / scored.sum()
+        return (losses * trained).sum() / trained.sum(), hits
 
     def tally(self, losses: Tensor, hits: Tensor, norms: Tensor) -> None:
         """Add a step to the averages between measurements, without waiting for the device."""
@@ -205,7 +224,7 @@ class Cohort:
                 endings[i] = "hopeless"
         return endings
 
-    def finish(self, endings: dict[int, Ending], step: int) -> Iterator[Ended]:
+    def finish(self, endings: dict[int, Ending], step: int, weights: bool = False) -> Iterator[Ended]:
         """The results of the members that end here, measured on all test rows and all further tests."""
         if not endings:
             return
@@ -231,8 +250,12 @@ class Cohort:
         for final, (i, status) in zip(finals, endings.items(), strict=True):
             yield Ended(
                 self.runs[i], status, step, final, self.curves[i], _last_only(self.slices[i]), self.seconds[i],
-                self.parameters, list(self.notes),
+                self.parameters, list(self.notes), self._weights(i) if weights else None,
+                self.album.kept(self.params, step, i),
             )  # fmt: skip
+
+    def _weights(self, member: int) -> bytes:
+        return safetensors.torch.save({name: p[member].cpu().contiguous() for name, p in self.params.items()})
 
     def keep(self, members: list[int]) -> None:
         """Let the others leave."""
@@ -249,6 +272,7 @@ class Cohort:
                 group[name] = group[name][index]
         self.rates = self.rates.select(index)
         self.seed_of, self.sums = self.seed_of[index], self.sums[index]
+        self.album.select(members)
 
     def _measures(self, task, members, rows: int, sliced: bool) -> Measures:
         """Measure some members; a lone one in the company of its copy."""

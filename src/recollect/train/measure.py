@@ -1,4 +1,8 @@
-"""Loss and accuracy at answer positions."""
+"""Loss and accuracy at answer positions.
+
+Where several answers are as good (a batch with candidates), a model is judged by what it decodes on its own: it is right where
+that is one of them, and slices with the tag `chosen.s` count which of the s it was, s itself standing for none.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,22 +10,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from recollect.ops.answer_loss import cross_entropy
 from recollect.tasks.base import Batch, Task
 from recollect.train.data import sample
 
 _LOGITS = 2**22
 """How many logits of one member a measuring pass may hold (the pass must not depend on how many members there are)."""
-
-
-def answer_losses(logits: Tensor, answers: Tensor) -> Tensor:
-    """Cross-entropy of each answer: logits (..., answers, vocabulary), answers (..., answers) -> (..., answers)."""
-    logits = logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits
-    return logits.logsumexp(-1) - logits.gather(-1, answers[..., None])[..., 0]
-
-
-def mean_loss(logits: Tensor, answers: Tensor, trained: Tensor) -> Tensor:
-    """The mean cross-entropy over the answers that count."""
-    return (answer_losses(logits, answers) * trained).sum() / trained.sum()
 
 
 @dataclass
@@ -55,14 +49,37 @@ def measure(forward: Forward, task: Task, seeds: Tensor, member_seed: Tensor, ro
         numbers = torch.arange(start, stop, device=seeds.device).expand(len(seeds), -1)
         batch = sample(task, seeds, "test", numbers).map(lambda x: x[member_seed])  # each (members, rows, ..)
         logits = forward(batch.tokens, batch.positions)
-        right = (logits.argmax(-1) == batch.answers) & batch.scored  # (members, rows, answers)
-        losses = answer_losses(logits, batch.answers).double() * batch.trained
+        said = logits.argmax(-1)  # (members, rows, answers)
+        if batch.candidates is None:
+            right = (said == batch.answers) & batch.scored
+        else:
+            right, chosen = _nearest(_decoded(forward, batch, said), batch.candidates)
+            batch.tags = {**batch.tags, f"chosen.{batch.candidates.shape[2]}": chosen[..., None]}
+        losses = cross_entropy(logits, batch.answers).double() * batch.trained
         loss, count = loss + losses.sum((1, 2)), count + batch.trained.sum((1, 2))
         answers = answers + (right.sum(-1) / batch.scored.sum(-1)).double().sum(1)
         whole = whole + (right | ~batch.scored).all(-1).sum(1)
         if sliced:
             _add_slices(slices, task, batch, right)
     return Measures(loss / count, answers / rows, whole / rows, slices)
+
+
+def _decoded(forward: Forward, batch: Batch, said: Tensor) -> Tensor:
+    """What each model answers greedily, fed its own answers: (members, rows, answers). `said` is right in its first."""
+    tokens, answers = batch.tokens, [said[..., :1]]
+    for i in range(1, said.shape[-1]):
+        tokens = tokens.scatter(-1, batch.positions[..., i : i + 1], answers[-1])
+        answers.append(forward(tokens, batch.positions).argmax(-1)[..., i : i + 1])
+    return torch.cat(answers, dim=-1)
+
+
+def _nearest(said: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
+    """Which tokens match the candidate that most of them match (members, rows, answers), and its number, or their count
+    where it does not match in full (members, rows)."""
+    match = said[:, :, None] == candidates  # (members, rows, candidates, answers)
+    best = match.sum(-1).argmax(-1)
+    right = match.gather(2, best[..., None, None].expand(-1, -1, 1, match.shape[-1]))[:, :, 0]
+    return right, torch.where(right.all(-1), best, candidates.shape[2])
 
 
 def _passes(task: Task, rows: int) -> list[tuple[int, int]]:

@@ -62,6 +62,8 @@ class TrainSpec(Spec):
     """End as diverged when the training loss, in nats and averaged between measurements, is above this or not finite."""
     slices: Literal["final", "always"] = "final"
     """Whether accuracy by tag is kept for the final measurement only, or for each."""
+    snapshots: int = Field(0, ge=0)
+    """How many snapshots of the embeddings are kept, at equal shares of the run's own length. 0: none."""
     precision: Literal["float32", "float64", "bfloat16"] = "float32"
     """Precision of the computation; parameters and optimiser state are float32 or, with float64, float64."""
 

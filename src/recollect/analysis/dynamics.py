@@ -1,0 +1,170 @@
+"""What a loss curve shows: plateaus, the fall after one, a bump; and whether accuracy moved with it.
+
+Okpekpe & Orvieto (section 6, after Olsson et al. 2022) describe curves that stay flat, change suddenly and settle again,
+with or without a gain in accuracy. Here, on a curve freed of single outliers (a running median of five points):
+
+    plateau     a stretch of at least a tenth of the run in which the loss moves by at most 5 % of its range in the run
+    transition  the largest fall from a plateau to the next one, or to the end of the run; at least 10 % of the range
+    bump        the largest rise above what was reached before that is made up for afterwards; at least 5 % of the range
+
+A smooth curve has no plateau but at its end, and so no transition. Retrievit's uninformed loss is log(length) / 2.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+MEDIAN = 5
+"""Points of the running median."""
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """A stretch of a curve that is flat."""
+
+    start: float
+    """The step at which it starts."""
+    end: float
+    """The step at which it ends."""
+    level: float
+    """The median of the curve in it."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A fall, or a bump: a rise and a fall."""
+
+    begin: float
+    """The last step before it."""
+    step: float
+    """Where half of the fall is done, or the top of the bump."""
+    end: float
+    """The first step after it."""
+    depth: float
+    """How far the loss falls, or how high the bump is."""
+    share: float
+    """The depth as a share of the curve's range."""
+
+
+@dataclass(frozen=True)
+class Across:
+    """Accuracy on both sides of a change."""
+
+    before: float
+    after: float
+    moved: bool
+
+
+def plateaus(steps: ArrayLike, loss: ArrayLike, tolerance: float = 0.05, least: float = 0.1) -> list[Plateau]:
+    """The flat stretches of a curve in order; none overlap."""
+    x, y = _smooth(steps, loss)
+    allowed, span = tolerance * np.ptp(y), least * (x[-1] - x[0])
+    found, i = [], 0
+    while i < len(x):
+        j = _flat_until(y, i, allowed)
+        if x[j] - x[i] >= span and j > i:
+            found.append(Plateau(float(x[i]), float(x[j]), float(np.median(y[i : j + 1]))))
+            i = j + 1
+        else:
+            i += 1
+    return found
+
+
+def transition(steps: ArrayLike, loss: ArrayLike, least: float = 0.1) -> Change | None:
+    """The largest fall that follows a plateau, where it is at least this share of the curve's range."""
+    x, y = _smooth(steps, loss)
+    flat = plateaus(steps, loss)
+    falls = []
+    for before, after in zip_longest(flat, flat[1:]):
+        end, level = (after.start, after.level) if after else (float(x[-1]), float(y[-1]))
+        falls.append((before.level - level, before, end))
+    depth, before, end = max(falls, key=lambda fall: fall[0], default=(0.0, None, 0.0))
+    if before is None or depth <= 0 or depth < least * np.ptp(y):
+        return None
+    later = (x >= before.end) & (y <= before.level - depth / 2)
+    return Change(before.end, float(x[later][0]), end, depth, depth / float(np.ptp(y)))
+
+
+def bump(steps: ArrayLike, loss: ArrayLike, least: float = 0.05) -> Change | None:
+    """The largest temporary rise, where its height is at least this share of the curve's range.
+
+    The height is measured from the lowest point before the top or from the lowest after it, whichever is higher.
+    """
+    x, y = _smooth(steps, loss)
+    before, after = np.minimum.accumulate(y), np.minimum.accumulate(y[::-1])[::-1]
+    height = y - np.maximum(before, after)
+    top = int(height.argmax())
+    if height[top] <= 0 or height[top] < least * np.ptp(y):
+        return None
+    base = y[top] - height[top]
+    begin = x[:top][y[:top] <= base][-1]
+    end = x[top:][y[top:] <= base][0]
+    return Change(float(begin), float(x[top]), float(end), float(height[top]), float(height[top] / np.ptp(y)))
+
+
+def accuracy_across(steps: ArrayLike, accuracy: ArrayLike, change: Change, least: float = 0.05) -> Across:
+    """Median accuracy in the tenth of the run before a change and in the tenth after it; `moved`: apart by `least`."""
+    x, y = np.asarray(steps, float), np.asarray(accuracy, float)
+    tenth = (x[-1] - x[0]) / 10
+    before = float(np.median(y[(x <= change.begin) & (x >= change.begin - tenth)]))
+    after = float(np.median(y[(x >= change.end) & (x <= change.end + tenth)]))
+    return Across(before, after, abs(after - before) >= least)
+
+
+def dynamics(curves: pd.DataFrame, loss: str = "test_loss") -> pd.DataFrame:
+    """One row a run: its first plateau, its transition with accuracy on both sides, and its bump with accuracy likewise.
+
+    Columns `plateau_start`, `_end`, `_level`; `transition_begin`, `_step`, `_end`, `_depth`, `_share`, `_before`, `_after`,
+    `_moved`; and `bump_..` in the same way. What a curve does not have is NaN, and moved nothing.
+    """
+    rows = []
+    for run, curve in curves.sort_values("step").groupby("run", sort=False):
+        curve = curve.loc[np.isfinite(curve[loss].astype(float))]
+        row: dict[str, object] = {"run": run}
+        flat = plateaus(curve["step"], curve[loss]) if len(curve) else []
+        row |= _columns("plateau", Plateau, flat[0] if flat else None)
+        for name, find in (("transition", transition), ("bump", bump)):
+            change = find(curve["step"], curve[loss]) if len(curve) else None
+            across = accuracy_across(curve["step"], curve["accuracy"], change) if change else None
+            row |= _columns(name, Change, change) | _columns(name, Across, across)
+            row[f"{name}_moved"] = across is not None and across.moved
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def uninformed_loss(length: int) -> float:
+    """The loss in position retrieval of a model that knows nothing: log(length) for the position, none for the end token."""
+    return math.log(length) / 2
+
+
+def leaves(steps: ArrayLike, loss: ArrayLike, level: float, margin: float = 0.02) -> float:
+    """The first step from which the loss stays under a level by a margin, in shares of the level; NaN: it never does."""
+    x, y = _smooth(steps, loss)
+    above = np.flatnonzero(~(y <= (1 - margin) * level))
+    first = above[-1] + 1 if len(above) else 0
+    return float(x[first]) if first < len(x) else float("nan")
+
+
+def _smooth(steps: ArrayLike, values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Steps, and the running median of the values; near the ends over the points there are."""
+    x, y = np.asarray(steps, float), np.asarray(values, float)
+    if len(x) == 0 or len(x) != len(y) or (np.diff(x) <= 0).any():
+        raise ValueError(f"a curve needs increasing steps and as many values; got {len(x)} steps and {len(y)} values")
+    half = MEDIAN // 2
+    return x, np.array([np.median(y[max(0, i - half) : i + half + 1]) for i in range(len(y))])
+
+
+def _flat_until(y: np.ndarray, start: int, allowed: float) -> int:
+    """The last point such that from `start` to it the curve moves by at most `allowed`."""
+    later = y[start:]
+    moved = np.maximum.accumulate(later) - np.minimum.accumulate(later)
+    return start + int(np.flatnonzero(moved <= allowed)[-1])
+
+
+def _columns(name: str, kind: type, found: object) -> dict[str, object]:
+    """A dataclass as columns, NaN where there is none."""
+    return {f"{name}_{field}": getattr(found, field, float("nan")) for field in kind.__dataclass_fields__}

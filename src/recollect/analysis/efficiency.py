@@ -1,0 +1,125 @@
+"""How many examples a model needs: the examples (or steps) seen when accuracy first reaches a threshold, and their ratios.
+
+A run that has not reached it when it ends is *right-censored*: it needs more than it has seen, and nothing else is known. The
+median over runs is therefore Kaplan and Meier's (1958): with d_i runs reaching the threshold at time t_i of the n_i that were
+still under way, S(t) = prod_{t_i <= t} (1 - d_i / n_i), and the median is the first t with S(t) <= 1/2; infinite where there is
+none. A run that diverged never reaches it: it stays under way for ever.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from recollect.analysis.groups import groups
+from recollect.analysis.intervals import resamples
+
+Bound = Literal["exact", "at least", "at most", "unknown"]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as many examples one model needs as another."""
+
+    value: float
+    """The ratio of medians, or the bound that the runs leave it; NaN where they leave none."""
+    low: float
+    """Lower end of its 95 % bootstrap interval over runs; 0 where it is open."""
+    high: float
+    """Upper end; infinite where it is open."""
+    bound: Bound
+    """`at least`: fewer than half of the first model's runs got there; `at most`: of the second's; `unknown`: of both."""
+
+
+def times(
+    curves: pd.DataFrame, runs: pd.DataFrame, threshold: float = 0.95, unit: Literal["examples", "step"] = "examples"
+) -> pd.DataFrame:
+    """`runs` with `time`, the examples seen at the first measurement that reached the threshold, and `reached`.
+
+    Where it was not reached, `time` is what the run had seen at its end: infinite where it diverged.
+    """
+    if runs.empty:
+        return runs.assign(time=[], reached=[])
+    ordered = curves.sort_values("step")
+    first = ordered.loc[ordered["accuracy"] >= threshold].drop_duplicates("run")
+    last = ordered.drop_duplicates("run", keep="last")
+    hit, seen = dict(zip(first["run"], first[unit], strict=True)), dict(zip(last["run"], last[unit], strict=True))
+    never = set(runs.loc[runs["status"] == "diverged", "id"])
+    time = [float(hit.get(id, math.inf if id in never else seen[id])) for id in runs["id"]]
+    return runs.assign(time=time, reached=[id in hit for id in runs["id"]])
+
+
+def median_time(time: ArrayLike, reached: ArrayLike) -> float:
+    """The median of right-censored times; infinite where fewer than half of the runs can be said to get there."""
+    t, hit = np.asarray(time, float), np.asarray(reached, bool)
+    surviving = 1.0
+    for now in np.unique(t[hit]):
+        surviving *= 1 - (hit & (t == now)).sum() / (t >= now).sum()
+        if surviving <= 0.5 + 1e-9:
+            return float(now)
+    return math.inf
+
+
+def fastest_rate(timed: pd.DataFrame, by: Sequence[str] = ("configuration",)) -> pd.DataFrame:
+    """The rows of `times` at the learning rate with the least median in each group; of equal ones, where most get there."""
+    kept = []
+    for _, group in groups(timed, by):
+        rates = {lr: (_median(part), -part["reached"].to_numpy().mean()) for lr, part in group.groupby("train.lr")}
+        kept.append(group.loc[group["train.lr"] == min(rates, key=rates.__getitem__)])
+    return pd.concat(kept) if kept else timed
+
+
+def data_efficiency(timed: pd.DataFrame, by: Sequence[str] = ("configuration",)) -> pd.DataFrame:
+    """One row a group, at its fastest learning rate: `median` time with a 95 % bootstrap interval, `fastest` run, how many
+    `reached` of `runs`, and `budget`, the most that any of them saw. Infinite: not within the budget."""
+    rows = []
+    for values, group in groups(fastest_rate(timed, by), by):
+        low, high = _interval(_medians(group)) if len(group) > 1 else (float("nan"), float("nan"))
+        rows.append(
+            {**values, "lr": group["train.lr"].iloc[0], "median": _median(group), "low": low,
+             "high": high, "fastest": group["time"].where(group["reached"], math.inf).min(),
+             "reached": int(group["reached"].to_numpy().sum()), "runs": len(group), "budget": _budget(group)}
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def efficiency_ratio(first: pd.DataFrame, second: pd.DataFrame) -> Ratio:
+    """How many times as many examples the `first` model needs as the `second`: rows of `times`, each of one model and rate.
+
+    A median that is not known is at least the budget, which bounds the ratio.
+    """
+    ours, theirs = _median(first), _median(second)
+    if math.isinf(ours) and math.isinf(theirs):
+        return Ratio(float("nan"), 0.0, math.inf, "unknown")
+    bound: Bound = "at least" if math.isinf(ours) else "at most" if math.isinf(theirs) else "exact"
+    value = min(ours, _budget(first)) / min(theirs, _budget(second))
+    if min(len(first), len(second)) < 2:
+        return Ratio(value, float("nan"), float("nan"), bound)
+    with np.errstate(invalid="ignore"):  # infinity by infinity: anything
+        return Ratio(value, *_interval(_medians(first) / _medians(second, stream=1)), bound)
+
+
+def _median(group: pd.DataFrame) -> float:
+    return median_time(group["time"], group["reached"])
+
+
+def _budget(group: pd.DataFrame) -> float:
+    """The most that a run saw that did not diverge."""
+    finite = group["time"].loc[np.isfinite(group["time"])]
+    return float(finite.max()) if len(finite) else math.inf
+
+
+def _medians(group: pd.DataFrame, stream: int = 0) -> np.ndarray:
+    """The median of each bootstrap draw of the runs."""
+    t, hit = group["time"].to_numpy(float), group["reached"].to_numpy(bool)
+    return np.array([median_time(t[draw], hit[draw]) for draw in resamples(len(group), stream=stream)])
+
+
+def _interval(values: np.ndarray) -> tuple[float, float]:
+    """The middle 95 % of numbers that may be infinite or, as NaN, anything: those count as the least and as the greatest."""
+    low, high = np.where(np.isnan(values), 0.0, values), np.where(np.isnan(values), math.inf, values)
+    return float(np.quantile(low, 0.025, method="lower")), float(np.quantile(high, 0.975, method="higher"))

@@ -1,0 +1,69 @@
+"""Accuracy by target position over training, and the serial-position effect (Murdock 1962; Pantazopoulos et al., figure 8).
+
+Items at the beginning and the end of a list are recalled before those in the middle. Progress is relative to each run's own
+length, as in the paper, because models end at different steps.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class SerialPosition:
+    """When the parts of a sequence are learnt: progress in (0, 1], infinite where it never happens."""
+
+    head: float
+    """The first positions reach the threshold."""
+    tail: float
+    """The last positions do."""
+    middle: float
+    """The middle half does."""
+    contrast: float
+    """The largest difference, at any time, between the mean accuracy of head and tail and that of the middle."""
+    contrast_at: float
+    """The progress at which it was largest."""
+    ends_first: bool
+    """Whether head and tail both reach the threshold before the middle does."""
+
+
+def position_matrix(slices: pd.DataFrame, points: int = 20, tag: str = "position") -> pd.DataFrame:
+    """Accuracy by progress (rows: 1/points .. 1) and position (columns), over all runs in `slices` taken together.
+
+    Needs accuracy by tag at each measurement (`train.slices: always`). At each progress counts the last measurement up to
+    there, or the first of all; NaN where no row asked for a position.
+    """
+    progress = np.arange(1, points + 1) / points
+    if slices.empty:
+        return pd.DataFrame(index=pd.Index(progress, name="progress"))
+    chosen = slices.loc[slices["tag"] == tag]
+    positions = pd.RangeIndex(int(chosen["value"].max()) + 1 if len(chosen) else 0, name="position")
+    counted, right = [], []
+    for _, run in chosen.groupby("run", sort=False):
+        tables = [
+            run.pivot_table(index="step", columns="value", values=name, fill_value=0) for name in ("count", "right")
+        ]
+        steps = tables[0].index.to_numpy(float)
+        rows = np.searchsorted(steps, progress * steps[-1] * (1 + 1e-12), side="right") - 1
+        for table, into in zip(tables, (counted, right), strict=True):
+            into.append(table.reindex(columns=positions, fill_value=0).to_numpy()[rows.clip(0)])
+    hits, asked = (np.sum(frames, axis=0) for frames in (right, counted))
+    with np.errstate(invalid="ignore"):
+        return pd.DataFrame(hits / asked, pd.Index(progress, name="progress"), positions)
+
+
+def serial_position(matrix: pd.DataFrame, threshold: float = 0.5, ends: float = 0.1) -> SerialPosition:
+    """What `position_matrix` says of the ends (this share of the positions on either side) and the middle half."""
+    n = matrix.shape[1]
+    edge = max(1, round(ends * n))
+    parts = [matrix.iloc[:, :edge], matrix.iloc[:, n - edge :], matrix.iloc[:, n // 4 : n - n // 4]]
+    head, tail, middle = (part.mean(axis=1) for part in parts)
+    starts, finish, between = (
+        float(min(part.index[(part >= threshold).to_numpy()], default=math.inf)) for part in (head, tail, middle)
+    )
+    gap = ((head + tail) / 2 - middle).to_numpy()
+    top = int(gap.argmax())
+    first = max(starts, finish) < between
+    return SerialPosition(starts, finish, between, float(gap[top]), float(matrix.index[top]), first)

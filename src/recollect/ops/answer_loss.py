@@ -1,0 +1,61 @@
+"""The head at answer positions, and its cross-entropy: what a row is scored by.
+
+    logits_i = W x_i        loss_i = logsumexp(logits_i) - logits_i[answer_i]        best_i = argmax logits_i
+
+Shapes: x (..., width), W (vocabulary, width), answers, losses, best (...).
+"""
+
+import torch
+from torch import Tensor
+
+from recollect.ops.fold import folded
+from recollect.ops.triton import available
+
+MAX_WIDTH = 256
+"""Wider hidden states do not fit the kernel's registers."""
+
+
+def cross_entropy(logits: Tensor, answers: Tensor) -> Tensor:
+    """Cross-entropy of each answer, in float32 at least: logits (..., vocabulary), answers (...) -> (...)."""
+    logits = logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits
+    return logits.logsumexp(-1) - logits.gather(-1, answers[..., None])[..., 0]
+
+
+def answer_loss(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor]:
+    """Losses and best tokens; on a GPU without ever storing the logits."""
+    if x.is_cuda and available(x) and x.shape[-1] <= MAX_WIDTH:
+        if torch.is_autocast_enabled(x.device.type):
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        losses, _, best = _fused(x.reshape(1, -1, x.shape[-1]), w[None], answers.reshape(1, -1))
+        return losses.view(answers.shape), best.view(answers.shape)
+    logits = torch.nn.functional.linear(x, w)
+    return cross_entropy(logits, answers), logits.argmax(-1)
+
+
+def _forward(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """x (groups, answers, width), w (groups, vocabulary, width), answers (groups, answers)."""
+    from recollect.ops.triton import answer_loss as kernels
+
+    return kernels.forward(x, w, answers)
+
+
+def _backward(
+    grad: Tensor, x: Tensor, w: Tensor, answers: Tensor, losses: Tensor, lse: Tensor, best: Tensor
+) -> tuple[Tensor, Tensor]:
+    from recollect.ops.triton import answer_loss as kernels
+
+    return kernels.backward(grad, x, w, answers, lse)
+
+
+def _fake(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    losses = x.new_empty(answers.shape, dtype=torch.float32)
+    return losses, torch.empty_like(losses), answers.new_empty(answers.shape)
+
+
+def _fake_backward(
+    grad: Tensor, x: Tensor, w: Tensor, answers: Tensor, losses: Tensor, lse: Tensor, best: Tensor
+) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape), w.new_empty(w.shape)
+
+
+_fused = folded("answer_loss", _forward, _backward, _fake, _fake_backward)

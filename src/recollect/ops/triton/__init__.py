@@ -1,0 +1,20 @@
+"""GPU kernels in Triton, one file an op, each beside the plain PyTorch form that it is held to.
+
+Triton is optional and slow to import, so the ops import their kernels where they use them. RECOLLECT_TRITON=0 turns
+the kernels off; TRITON_INTERPRET=1, set before Triton is imported, runs them on the CPU, slowly.
+"""
+
+import importlib.util
+import os
+
+import torch
+from torch import Tensor
+
+_INSTALLED = importlib.util.find_spec("triton") is not None
+
+
+def available(x: Tensor) -> bool:
+    """Whether kernels are to be used for x. They sum in float32, so float64 is left to the plain forms."""
+    if not _INSTALLED or x.dtype == torch.float64 or os.environ.get("RECOLLECT_TRITON") == "0":
+        return False
+    return x.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"

@@ -1,0 +1,94 @@
+"""Plateaus, transitions and bumps, on curves that were made with them."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from recollect.analysis.dynamics import (
+    accuracy_across,
+    bump,
+    dynamics,
+    leaves,
+    plateaus,
+    transition,
+    uninformed_loss,
+)
+
+STEPS = np.arange(10, 1010, 10)  # 100 points
+
+
+def staircase(noise: float = 0.0) -> np.ndarray:
+    """5 until step 500, down to 1 at 600, then 1."""
+    loss = np.interp(STEPS, [0, 500, 600, 1000], [5, 5, 1, 1])
+    return loss + noise * np.random.default_rng(0).standard_normal(100)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.04])
+def test_a_staircase_has_two_plateaus_and_a_transition_between_them(noise):
+    first, second = plateaus(STEPS, staircase(noise))
+    assert (first.start, second.end) == (10, 1000)
+    assert first.end == pytest.approx(500, abs=20)
+    assert second.start == pytest.approx(600, abs=20)
+    assert (first.level, second.level) == (pytest.approx(5, abs=0.05), pytest.approx(1, abs=0.05))
+    change = transition(STEPS, staircase(noise))
+    assert change.depth == pytest.approx(4, abs=0.1)
+    assert change.step == pytest.approx(550, abs=10)
+    assert (change.begin, change.end) == (first.end, second.start)
+    assert change.share > 0.9
+
+
+def test_smooth_curves_have_no_transition():
+    for loss in (5 * np.exp(-STEPS / 200), 5 - STEPS / 250, np.full(100, 3.0)):
+        assert transition(STEPS, loss) is None
+        assert bump(STEPS, loss) is None
+
+
+def test_a_bump_is_a_rise_that_is_made_up_for():
+    hill = 2 * np.exp(-(((STEPS - 400) / 40) ** 2))
+    found = bump(STEPS, 4 - STEPS / 500 + hill)
+    assert found.step == pytest.approx(400, abs=20)
+    assert found.depth == pytest.approx(1.7, abs=0.1), "less than the hill, which stands on a slope"
+    assert 250 <= found.begin < 400 < found.end <= 550
+    assert bump(STEPS, np.where(STEPS < 400, 1.0, 5.0)) is None, "a loss that stays up has diverged, not bumped"
+    spike = np.full(100, 2.0)
+    spike[50] = 9
+    assert bump(STEPS, spike) is None, "a single outlier is none"
+
+
+def test_whether_accuracy_moved_with_the_loss():
+    change = transition(STEPS, staircase())
+    with_it = accuracy_across(STEPS, np.interp(STEPS, [0, 500, 600], [0.1, 0.1, 0.9]), change)
+    assert (with_it.before, with_it.after, with_it.moved) == (pytest.approx(0.1), pytest.approx(0.9), True)
+    without = accuracy_across(STEPS, np.full(100, 0.06), change)
+    assert (without.before, without.after, without.moved) == (0.06, 0.06, False)
+
+
+def test_dynamics_of_runs_as_a_frame():
+    def curve(run: str, loss: np.ndarray, accuracy: np.ndarray) -> pd.DataFrame:
+        return pd.DataFrame({"run": run, "step": STEPS, "test_loss": loss, "accuracy": accuracy})
+
+    solved = np.interp(STEPS, [0, 500, 600], [0.0, 0.0, 1.0])
+    diverged = curve("diverged", np.full(100, np.nan), solved)
+    frame = pd.concat([curve("jump", staircase(), solved), curve("stuck", staircase(), 0 * solved),
+                       curve("smooth", 5 * np.exp(-STEPS / 200), solved), diverged])  # fmt: skip
+    found = dynamics(frame).set_index("run")
+    assert list(found["transition_moved"]) == [True, False, False, False]
+    assert found.loc["jump", "transition_depth"] == pytest.approx(4)
+    assert found.loc["stuck", "plateau_level"] == pytest.approx(5)
+    assert found.loc[["smooth", "diverged"], ["transition_step", "bump_step"]].isna().all(axis=None)
+
+
+def test_when_a_loss_leaves_the_level_of_knowing_nothing():
+    level = uninformed_loss(200)
+    assert level == pytest.approx(2.65, abs=0.005)
+    assert leaves(STEPS, np.interp(STEPS, [0, 300, 400], [level, level, 0]), level) == pytest.approx(310, abs=20)
+    assert math.isnan(leaves(STEPS, np.full(100, level), level))
+    back = np.where((STEPS > 200) & (STEPS < 400), 1.0, level)
+    assert math.isnan(leaves(STEPS, back, level)), "it must stay below"
+
+
+def test_a_curve_needs_increasing_steps():
+    with pytest.raises(ValueError, match="increasing steps"):
+        plateaus([2, 1], [0, 0])

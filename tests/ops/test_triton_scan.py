@@ -1,0 +1,80 @@
+"""The selective scan's kernels, run by Triton's interpreter: they are the recurrence. And when kernels are chosen at all.
+
+The interpreter must be asked for before Triton is imported, so a process of its own (this file as a script) computes how
+far the kernels are from the definition, and the tests here judge it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from recollect.ops.selective_scan import selective_scan, selective_scan_definition
+from recollect.ops.triton import available
+
+CASES = {  # members, batch, length, channels, states
+    "one of each": (1, 1, 1, 1, 1),
+    "two tokens": (1, 2, 2, 5, 3),
+    "several blocks of channels": (1, 1, 7, 33, 16),
+    "several chunks": (1, 2, 65, 5, 3),
+    "a chunk and one token": (1, 1, 17, 1, 16),
+    "members with rates of their own": (3, 2, 9, 5, 3),
+}
+NAMES = ("y", "x", "dt", "A", "B", "C", "D")
+
+
+def results(op, tensors: list[Tensor]) -> list[Tensor]:
+    leaves = [t.clone().requires_grad_() for t in tensors]
+    y = vmap(op)(*leaves)
+    weights = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)
+    return [y, *torch.autograd.grad((y * weights).sum(), leaves)]
+
+
+def errors(members: int, batch: int, length: int, channels: int, n: int) -> dict[str, float]:
+    """||kernel - definition|| / ||definition|| of the result and of every gradient."""
+    torch.manual_seed(length)
+    row = (members, batch, length)
+    x, dt, B, C = (torch.randn(*row, size) for size in (channels, channels, n, n))
+    tensors = [x, dt.abs(), -4 * torch.rand(members, channels, n), B, C, torch.randn(members, channels)]
+    got = results(selective_scan, tensors)
+    expected = results(selective_scan_definition, [t.double() for t in tensors])
+    pairs = zip(NAMES, got, expected, strict=True)
+    return {name: ((a - b).norm() / b.norm().clamp(min=1e-9)).item() for name, a, b in pairs}
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, dict[str, float]]:
+    pytest.importorskip("triton", reason="the kernels need Triton")
+    environment = os.environ | {"TRITON_INTERPRET": "1", "RECOLLECT_TRITON": "1"}
+    process = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_kernels_are_the_recurrence_forward_and_backward(case, measured):
+    for name, error in measured[case].items():
+        assert error < 1e-4, f"{name} is off by {error}"
+
+
+def test_kernels_are_for_short_floats_on_gpus_unless_turned_off(monkeypatch):
+    pytest.importorskip("triton", reason="the kernels need Triton")
+    monkeypatch.delenv("RECOLLECT_TRITON", raising=False)
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    assert not available(torch.zeros(1))
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert available(torch.zeros(1))
+    assert not available(torch.zeros(1, dtype=torch.float64))
+    monkeypatch.setenv("RECOLLECT_TRITON", "0")
+    assert not available(torch.zeros(1))
+
+
+if __name__ == "__main__":
+    found = {case: errors(*sizes) for case, sizes in CASES.items()}
+    assert "recollect.ops.triton.selective_scan" in sys.modules, "the plain form was measured"
+    json.dump(found, sys.stdout)
