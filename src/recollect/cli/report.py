@@ -1,0 +1,28 @@
+"""Telling others: report."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recollect.cli.app import DEFAULT_STORE, StoreOption, app, console
+
+
+@app.command()
+def report(
+    studies: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[STUDY]...", help="Names of studies; left out: every one in the store."),
+    ] = None,
+    store: StoreOption = DEFAULT_STORE,
+    to: Annotated[Path, typer.Option(help="The file to write.")] = Path("report.html"),
+    reproduction: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="A folder that `reproduce` wrote: its verdicts and pictures come first."),
+    ] = None,
+) -> None:
+    """One HTML file to read and to send: windows, curves, heatmaps, every run, specifications, failures, versions."""
+    from recollect.report import write_report
+
+    path = write_report(store, studies or [], to, reproduction)
+    console.print(f"The report: {path}  ({path.stat().st_size / 1e6:.1f} MB, one file, needs no network)")

@@ -1,0 +1,48 @@
+"""A study in words: what it asked, and what nobody had stated."""
+
+import inspect
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from recollect.train.protocols import PROTOCOLS
+
+
+def question(runs: dict[str, list[Any]], given: dict[str, Any]) -> str:
+    """What the study asked, in a sentence, from what its runs are (by column) and what its file gives."""
+    if not runs:
+        return "What was asked is in the specification."
+    task = given.get("task")
+    names = dict.fromkeys([*(task if isinstance(task, dict) else ()), "length", "pairs"])
+    fields = [(name, runs.get(f"task.{name}", [None])) for name in names if name != "kind"]
+    settings = ", ".join(f"{name} {_values(values)}" for name, values in fields if any(v is not None for v in values))
+    labels, rates, seeds = (list(dict.fromkeys(runs[c])) for c in ("configuration", "train.lr", "train.seed"))
+    who = f"does {labels[0]}" if len(labels) == 1 else f"do {len(labels)} configurations"
+    where = f"{_values(runs['task.kind'])} ({settings})" if settings else _values(runs["task.kind"])
+    at = (
+        f"at learning rate {_values(rates)}"
+        if len(rates) == 1
+        else f"over {len(rates)} learning rates ({_values(rates)})"
+    )
+    return f"How well {who} recall on {where}, {at} with {len(seeds)} seed{'s' if len(seeds) > 1 else ''}?"
+
+
+def unknowns(given: dict[str, Any]) -> list[str]:
+    """What the protocol that a study names had to choose itself: its lines that are marked so."""
+    train = given.get("train")
+    parts = train if isinstance(train, list) else [train]
+    named = {part.get("protocol") for part in parts if isinstance(part, dict)}
+    found = []
+    for name, protocol in PROTOCOLS.items():
+        if name in named:
+            marked = re.findall(r'"(\w+)": (\S+),  # unknown: (.+)', inspect.getsource(protocol))
+            found += [f"{name}: train.{field} is {value}; {why}" for field, value, why in marked]
+    return found
+
+
+def _values(values: Sequence[Any]) -> str:
+    """A few values, or the range of many."""
+    several = list(dict.fromkeys(value for value in values if value is not None))
+    if len(several) > 3 and all(isinstance(value, int | float) for value in several):
+        return f"{min(several):g} to {max(several):g}"
+    return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in several)
