@@ -89,6 +89,20 @@ def results_table(frame: pd.DataFrame) -> Table:
     return table
 
 
+def bench_table(frame: pd.DataFrame) -> Table:
+    """Times of cohorts beside one run at a time."""
+    table = _table("a run and step", "mixer")
+    shares = ("sampling", "head", "mixers", "optimiser")
+    _right(table, "members", "ms", "times faster", "first step, s", "memory, GiB", "of the roofline", *shares)
+    for row in frame.itertuples():
+        members = str(row.members) if row.members else "one at a time"
+        numbers = (row.ms, row.speedup, row.first_step_s, row.memory_gib)
+        percents = (row.roofline, *(getattr(row, share) for share in shares))
+        cells = ["-" if x != x else f"{x:.3g}" for x in numbers] + ["-" if x != x else f"{x:.0%}" for x in percents]
+        table.add_row(str(row.mixer), members, *cells)
+    return table
+
+
 def number(x: float | None) -> str:
     """A number for a person, also where there is none."""
     return "none" if x is None or x != x else f"{x:.4g}"

@@ -141,6 +141,21 @@ def test_out_of_memory_halves_the_cohort_and_those_after_it_and_fails_nothing(wh
     assert_same(store, whole)
 
 
+def test_a_cohort_too_large_for_the_memory_measured_is_cut_to_what_fits_before_it_starts(whole, monkeypatch):
+    store, sizes = Store("store.sqlite", create=True), []
+    train = base.train
+
+    def watched(members, *rest):
+        sizes.append(len(members))
+        return train(members, *rest)
+
+    monkeypatch.setattr(base, "train", watched)
+    monkeypatch.setattr(base, "_room", lambda runs, device: 3)
+    assert run_study(study(), store, "cpu", cohort=8).ended == {"finished": 8}
+    assert sizes == [3, 2, 3]
+    assert_same(store, whole)
+
+
 def test_a_run_that_does_not_fit_alone_fails(here, monkeypatch):
     def never(*_):
         raise torch.OutOfMemoryError("CUDA out of memory")

@@ -10,6 +10,7 @@ from torch import nn
 from recollect.model import build
 from recollect.train.adamw import schedule
 from recollect.train.cohort import Cohort, Ended, Measured, train
+from recollect.train.compiled import Pace, places
 from recollect.train.data import sample, training_rows
 from recollect.train.run import RunSpec
 
@@ -189,3 +190,54 @@ def test_a_hopeless_run_ends_early_only_where_asked_and_by_the_stated_rule():
     assert (found[asked[0].id].status, found[asked[0].id].step) == ("hopeless", 30)
     assert (found[asked[1].id].status, found[asked[1].id].step) == ("finished", 60)
     assert next(iter(results([run(slow, steps=60, eval_every=10)]).values())).status == "finished"
+
+
+def test_a_compiled_cohort_keeps_its_places_while_members_leave_and_gives_the_same_results(monkeypatch):
+    easy = {"kind": "mqar", "length": 8, "pairs": 1, "vocab": 16}
+    specs = [run(lr, task=easy, steps=120, eval_every=20, stop_at=0.9, eval_rows=64) for lr in (3e-2, 2e-2, 1e-2, 1e-5)]
+    plain = results(specs)
+    sizes = []
+
+    class Always:
+        def __init__(self, device):
+            self.asked = 0
+
+        def pays(self, left):
+            self.asked += 1
+            return self.asked == 3
+
+    def compiled(function, **options):
+        def run_all(*stacked):
+            sizes.append(len(stacked[1]))
+            return function(*stacked)
+
+        return run_all
+
+    monkeypatch.setattr("recollect.train.cohort.Pace", Always)
+    monkeypatch.setattr("recollect.train.cohort.torch.compile", compiled)
+    fast = results(specs)
+    assert {id: (ended.status, ended.step, ended.final) for id, ended in fast.items()} == {
+        id: (ended.status, ended.step, ended.final) for id, ended in plain.items()
+    }
+    assert set(sizes) <= {4, 2}
+    assert sizes[0] == 4
+
+
+def test_compiling_pays_only_where_enough_is_left(monkeypatch):
+    clock = iter([0.0, 4.0])
+    pace = Pace(torch.device("cpu"))
+    assert not any(pace.pays(10**9) for _ in range(20)), "a CPU does not compile"
+    pace = Pace(torch.device("cuda"))
+    monkeypatch.setattr(pace, "_now", lambda: next(clock))  # a second a step
+    assert [pace.pays(1000) for _ in range(12)].count(True) == 1
+    clock = iter([0.0, 4.0])
+    pace = Pace(torch.device("cuda"))
+    monkeypatch.setattr(pace, "_now", lambda: next(clock))
+    assert not any(pace.pays(50) for _ in range(12))
+
+
+@pytest.mark.parametrize(
+    ("members", "before", "after"), [(4, 4, 4), (3, 4, 4), (2, 4, 2), (1, 4, 2), (17, 36, 18), (2, 5, 3)]
+)
+def test_places_of_a_compiled_cohort_are_halved_not_counted_down(members, before, after):
+    assert places(members, before) == after

@@ -158,8 +158,9 @@ class _Running:
             self.again(runs)
             return
         if broken.why == "memory" and len(runs) > 1:
-            self.say(runs, f"out of memory with {len(runs)} runs of {runs[0].model.title} at once; {half} from now on")
-            self.fits[runs[0].shape] = min(half, self.fits.get(runs[0].shape, half))
+            fits = broken.fits or half
+            self.say(runs, f"out of memory with {len(runs)} runs of {runs[0].model.title} at once; {fits} from now on")
+            self.fits[runs[0].shape] = min(fits, self.fits.get(runs[0].shape, fits))
             self.again(runs)
             return
         for run in runs:
@@ -198,8 +199,9 @@ def pack(runs: list[RunSpec], size: int) -> list[list[RunSpec]]:
 
 
 def default_cohort(device: str) -> int:
-    """How many runs train together unless told otherwise: a GPU needs many to be full, a CPU's caches want few."""
-    return 36 if device.startswith("cuda") else 8
+    """How many runs train together unless told otherwise: a GPU needs many to be full, and has fewer where its memory is
+    measured to be too small; a CPU's caches want few."""
+    return 64 if device.startswith("cuda") else 8
 
 
 __all__ = ["Failed", "Measured", "Note", "Outcome", "choose_device", "default_cohort", "pack", "run_study"]

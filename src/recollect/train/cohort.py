@@ -23,6 +23,7 @@ from recollect import rng
 from recollect.model import build
 from recollect.train.adamw import Parameters, Rates, adamw, gradient_norms, schedule
 from recollect.train.checkpoint import EVERY, restore, snapshot
+from recollect.train.compiled import BACKEND, Pace, places
 from recollect.train.data import sample, training_rows
 from recollect.train.embeddings import Album
 from recollect.train.measure import Measures, measure
@@ -95,8 +96,11 @@ def train(
     cohort = Cohort(runs, torch.device(device))
     spec = runs[0].train
     done = restore(cohort, saved) if saved else 0
+    pace = Pace(cohort.device)
     kept = time.monotonic()
     for step in range(done, spec.total_steps):
+        if pace.pays(spec.total_steps - step):
+            cohort.compile()
         losses, hits, norms, grads = cohort.backward(step)
         cohort.move(grads, norms, step)
         cohort.tally(losses, hits, norms)
@@ -150,6 +154,9 @@ class Cohort:
         self.sums = torch.zeros(len(runs), 4, dtype=torch.float64, device=device)  # steps, losses, hits, norms
         self.album = Album(run.train, run.task)
         self.vmapped = True
+        self.compiled: Callable | None = None
+        if device.type == "cuda":  # short numbers are asked for: then the rest of the products may be shorter too
+            torch.set_float32_matmul_precision("high" if run.train.precision == "bfloat16" else "highest")
         self._clock = time.perf_counter()
         if len(runs) == 1:
             self._take([0, 0])
@@ -162,8 +169,8 @@ class Cohort:
         params = {name: p.detach().requires_grad_() for name, p in self.params.items()}
 
         with self._autocast():
-            losses, hits = self._each(
-                self._loss, params, drops, batch.tokens, batch.positions, batch.answers, batch.trained, batch.scored
+            losses, hits = self._losses(
+                params, drops, batch.tokens, batch.positions, batch.answers, batch.trained, batch.scored
             )
         grads = torch.autograd.grad(losses.sum(), list(params.values()), materialize_grads=True)
         return losses.detach(), hits, gradient_norms(list(grads)), list(grads)
@@ -172,6 +179,23 @@ class Cohort:
         """Take the optimiser's step, in place."""
         factor = schedule(self.spec, step)
         adamw(self.params, grads, norms, self.mean, self.square, self.rates, step + 1, factor, self.spec.decay)
+
+    def compile(self) -> None:
+        """From now on run forward and backward as compiled code, for as many members as there are."""
+        if self.vmapped:
+            self.compiled = torch.compile(vmap(self._loss), dynamic=False, backend=BACKEND)
+
+    def _losses(self, *stacked) -> tuple[Tensor, Tensor]:
+        """Every member's loss and share of right answers."""
+        if self.compiled is not None:
+            try:
+                return self.compiled(*stacked)
+            except Exception as error:
+                if out_of_memory(error):
+                    raise
+                self._note(f"cannot be compiled ({_first_line(error)}); it trains as it is")
+                self.compiled = None
+        return self._each(self._loss, *stacked)
 
     def _loss(
         self, params: Parameters, drop: Tensor, tokens: Tensor, positions: Tensor, answers: Tensor, trained: Tensor,
@@ -263,6 +287,9 @@ class Cohort:
             return
         for name in ("runs", "curves", "slices", "seconds"):
             setattr(self, name, [getattr(self, name)[i] for i in members])
+        if self.compiled is not None and members:
+            places_left = places(len(members), len(self.seed_of))
+            members = [*members, *[members[0]] * (places_left - len(members))]
         self._take(members if len(members) != 1 else members * 2)
 
     def _take(self, members: list[int]) -> None:
@@ -298,16 +325,16 @@ class Cohort:
             except (RuntimeError, ValueError, TypeError) as error:
                 if out_of_memory(error):
                     raise
-                problem = f"{type(error).__name__}: {error}".splitlines()[0]
-                looped = self._in_turn(
-                    one, *stacked
-                )  # a model that is broken altogether raises here, with its own error
+                looped = self._in_turn(one, *stacked)  # a model that is broken altogether raises its own error here
                 self.vmapped = False
-                note = f"{self.runs[0].model.title} cannot be batched ({problem}); its members train one after another"
-                self.notes.append(note)
-                warnings.warn(note, stacklevel=2)
+                self._note(f"cannot be batched ({_first_line(error)}); its members train one after another")
                 return looped
         return self._in_turn(one, *stacked)
+
+    def _note(self, what: str) -> None:
+        note = f"{self.runs[0].model.title} {what}"
+        self.notes.append(note)
+        warnings.warn(note, stacklevel=2)
 
     def _in_turn(self, one: Callable, *stacked):
         results = []
@@ -345,6 +372,10 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
     )
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _hopeless(spec: TrainSpec, curve: list[dict[str, float]]) -> bool:

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+import torch
 from pydantic import ValidationError
 
 from recollect.spec import SpecError, explain
 from recollect.train.checkpoint import CheckpointError
 from recollect.train.cohort import Ended, Event, out_of_memory, train
+from recollect.train.memory import members_that_fit
 from recollect.train.run import RunSpec
 
 # A specification travels as what it is, JSON: classes from a user's own file have no importable name to be pickled by.
@@ -46,6 +48,8 @@ class Broken:
     error: str
     """In one line."""
     traceback: str
+    fits: int = 0
+    """How many runs memory would hold, where that was measured."""
 
     @classmethod
     def by(cls, error: BaseException) -> "Broken":
@@ -62,12 +66,23 @@ def attempt(runs: list[RunSpec], device: str, saved: bytes | None, every: float)
     """Train a cohort and say how it ended, whatever happens: the part that runs where the device is."""
     try:
         _same_code(runs[0])
+        if (fits := _room(runs, device)) < len(runs):
+            error = f"{device} has memory for {fits} runs of {runs[0].model.title} at once, not for {len(runs)}"
+            yield Broken("memory", error, error, fits)
+            return
         yield from train(runs, device, saved, every)
     except Exception as error:
         report = Broken.by(error)
     else:
         report = Done()
     yield report  # outside, where the error and the tensors that its frames hold are gone
+
+
+def _room(runs: list[RunSpec], device: str) -> int:
+    """How many of these runs the device can train at once, as far as that can be measured beforehand."""
+    if len(runs) <= 4 or not device.startswith("cuda"):
+        return len(runs)
+    return members_that_fit(runs[0], torch.device(device))
 
 
 def _same_code(run: RunSpec) -> None:

@@ -1,0 +1,68 @@
+"""How fast this machine trains: bench."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recollect.cli.app import DeviceOption, app, console
+from recollect.spec import SpecError
+
+
+@app.command()
+def bench(
+    mixers: Annotated[list[str] | None, typer.Argument(help="Mixers to time; left out: attention.")] = None,
+    device: DeviceOption = "auto",
+    width: Annotated[int, typer.Option(min=1)] = 64,
+    length: Annotated[int, typer.Option(min=2, help="Tokens of a row of MQAR.")] = 64,
+    pairs: Annotated[int, typer.Option(min=1)] = 4,
+    batch: Annotated[int, typer.Option(min=1)] = 512,
+    vocab: Annotated[int, typer.Option(min=4)] = 8192,
+    layers: Annotated[int, typer.Option(min=1)] = 2,
+    cohort: Annotated[
+        list[int] | None, typer.Option(help="A cohort size, as often as wanted. Default: 1 4 12 36 128.")
+    ] = None,
+    precision: Annotated[str, typer.Option(help="float32 or bfloat16; auto: bfloat16 on a GPU.")] = "auto",
+    compiled: Annotated[bool, typer.Option("--compile/--no-compile", help="Compile on a GPU.")] = True,
+    to: Annotated[Path | None, typer.Option(help="Write the table to this .csv, .parquet or .json file too.")] = None,
+) -> None:
+    """Milliseconds a run and step, for cohorts of several sizes beside one run at a time; memory, roofline, shares."""
+    import pandas as pd
+    import torch
+
+    from recollect.bench import Row, Setting, ceilings
+    from recollect.bench import bench as measure
+    from recollect.study.executors import choose_device
+    from recollect.study.results import write
+    from recollect.tables import bench_table
+
+    place = torch.device(choose_device(device))
+    cuda = place.type == "cuda"
+    if precision not in ("auto", "float32", "bfloat16"):
+        raise SpecError(f"--precision {precision!r}: choose auto, float32 or bfloat16")
+    chosen = ("bfloat16" if cuda else "float32") if precision == "auto" else precision
+    best = ceilings(place)
+    console.print(
+        f"{_name(place)}: a matrix product does {best.flops / 1e12:.3g} T operations a second, a copy {best.bytes / 1e9:.4g} GB"
+    )
+    rows: list[Row] = []
+    for mixer in mixers or ["attention"]:
+        setting = Setting(mixer, width, length, pairs, batch, vocab, layers, chosen)
+        with console.status(f"timing {mixer}"):
+            for row in measure(setting, cohort or [1, 4, 12, 36, 128], place, best, compiled and cuda):
+                rows.append(row)
+                label = f"cohort of {row.members}" if row.members else "one at a time"
+                console.print(f"  {row.mixer}, {label}: {row.ms:.3f} ms a run and step")
+    frame = pd.DataFrame([vars(row) for row in rows], columns=Row.columns())
+    console.print(bench_table(frame))
+    if to is not None:
+        write(frame, to)
+        console.print(f"{len(frame)} rows written to {to}")
+
+
+def _name(device) -> str:
+    import platform
+
+    import torch
+
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()

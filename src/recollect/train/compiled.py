@@ -1,0 +1,53 @@
+"""When a cohort's step is compiled: on a GPU, once, where what is left to train pays for it.
+
+A cohort begins as it is. A few of its steps are timed, and if compiling would save more time than it costs, forward and
+backward are compiled for the number of members there are then. Compiled code serves that number only, so a place that becomes
+free is filled with a copy of another member until half of the places are free; then it is compiled once more, for half.
+RECOLLECT_COMPILE=0 turns it off.
+"""
+
+import os
+import time
+
+import torch
+
+BACKEND = "inductor"
+WARM, TIMED = 4, 4
+"""Steps before the clock starts, and steps timed."""
+COST = 40.0
+"""Seconds that compiling is expected to take (the H200's, for the models of the papers)."""
+SAVED = 0.5
+"""The share of a step's time that it is expected to save, at the least."""
+
+
+class Pace:
+    """Times the first steps of a cohort, and tells when compiling pays."""
+
+    def __init__(self, device: torch.device):
+        self.device, self.seen, self.since = device, 0, 0.0
+        self.open = device.type == "cuda" and os.environ.get("RECOLLECT_COMPILE") != "0"
+
+    def pays(self, left: int) -> bool:
+        """Asked before each step, with how many are left: true once, when it is known that compiling pays."""
+        if not self.open:
+            return False
+        self.seen += 1
+        if self.seen == WARM + 1:
+            self.since = self._now()
+        elif self.seen == WARM + TIMED + 1:
+            self.open = False
+            step = (self._now() - self.since) / TIMED
+            return left * step * SAVED > COST
+        return False
+
+    def _now(self) -> float:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+
+def places(members: int, before: int) -> int:
+    """How many places a compiled cohort of `before` keeps when so many members stay: as many, or halves of it."""
+    while members <= before // 2 and before > 2:
+        before = -(-before // 2)
+    return before

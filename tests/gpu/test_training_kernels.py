@@ -1,0 +1,71 @@
+"""The kernels of attention, of the answers' loss and of AdamW, compiled, on a GPU; and a whole cohort with them."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+
+from recollect.train.cohort import Cohort
+from recollect.train.run import RunSpec
+
+if not torch.cuda.is_available():
+    pytest.skip("compiled kernels need a GPU", allow_module_level=True)
+pytest.importorskip("triton", reason="the kernels need Triton")
+pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+
+_at = Path(__file__).parents[1] / "ops" / "test_triton_training.py"
+_spec = importlib.util.spec_from_file_location("triton_training", _at)
+assert _spec is not None
+assert _spec.loader is not None
+plain = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(plain)
+
+ATTENTION = [*plain.ATTENTION.values(), (3, 5, 64, 2, 32), (2, 3, 200, 3, 64), (1, 2, 257, 1, 128), (2, 2, 33, 4, 20)]
+LOSS = [*plain.LOSS.values(), (3, 7, 4, 64, 8192), (2, 5, 16, 128, 1000), (1, 3, 5, 256, 777)]
+PRECISIONS = [(torch.float32, 1e-4), (torch.bfloat16, 1e-2)]
+
+
+@pytest.mark.parametrize("sizes", ATTENTION)
+@pytest.mark.parametrize(("dtype", "allowed"), PRECISIONS)
+def test_attention_is_its_definition(sizes, dtype, allowed):
+    assert plain.attention_error(*sizes, dtype=dtype, device="cuda") < allowed
+
+
+@pytest.mark.parametrize("sizes", LOSS)
+@pytest.mark.parametrize(("dtype", "allowed"), PRECISIONS)
+def test_the_answers_loss_is_its_definition(sizes, dtype, allowed):
+    assert plain.loss_error(*sizes, dtype=dtype, device="cuda") < allowed
+
+
+@pytest.mark.parametrize("shape", [*plain.ADAMW.values(), (36, 8192, 64), (5,)])
+def test_adamw_is_its_plain_form(shape):
+    assert plain.adamw_error(*shape, device="cuda") < 1e-5
+
+
+def cohort_losses(mixer: str, precision: str, steps: int, compiled: bool = False) -> torch.Tensor:
+    task, model = {"kind": "mqar", "length": 32, "pairs": 4, "vocab": 256}, {"mixer": mixer, "width": 64, "layers": 2}
+    train = {"steps": 100, "batch": 32, "precision": precision}
+    runs = [RunSpec(task=task, model=model, train=train | {"lr": lr, "seed": 1}) for lr in (1e-4, 1e-3, 3e-3)]
+    cohort, found = Cohort(runs, torch.device("cuda")), []
+    if compiled:
+        cohort.compile()
+    for step in range(steps):
+        losses, _, norms, grads = cohort.backward(step)
+        cohort.move(grads, norms, step)
+        found.append(losses)
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("mixer", ["attention", "mamba", "mamba2", "deltanet", "linear_attention", "hyena"])
+def test_a_cohort_with_kernels_trains_as_one_without(mixer, monkeypatch):
+    with_kernels = cohort_losses(mixer, "float32", 10)
+    monkeypatch.setenv("RECOLLECT_TRITON", "0")
+    torch.testing.assert_close(with_kernels, cohort_losses(mixer, "float32", 10), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mixer", ["attention", "mamba2"])
+def test_a_compiled_cohort_trains_as_one_that_is_not(mixer):
+    plainly = cohort_losses(mixer, "bfloat16", 10)
+    torch.testing.assert_close(cohort_losses(mixer, "bfloat16", 10, compiled=True), plainly, rtol=2e-2, atol=2e-2)
