@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two test processes on two cores: one thread each.
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-long check clean
+.PHONY: demo test test-long check docs clean
 
 demo: .venv/installed
 	$(BIN)/recollect demo
@@ -18,6 +18,9 @@ test-long: .venv/tested
 check: .venv/tested
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright
 
+docs: .venv/tested
+	$(BIN)/python docs/reference.py && $(BIN)/mkdocs build --strict
+
 # The constraints pin what was tested; pyproject.toml asks only for ranges.
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -25,7 +28,7 @@ check: .venv/tested
 	touch $@
 
 .venv/tested: .venv/installed
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[test,dev,ray,tensorboard,wandb]"
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[test,dev,ray,tensorboard,wandb,hf,triton,docs]"
 	touch $@
 
 clean:

@@ -1,0 +1,106 @@
+"""Writes reference.md: every command and every field, from the code itself. `python docs/reference.py`"""
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic_core import PydanticUndefined
+
+from recollect.architecture import BlockSpec, ModelSpec, SecondStream
+from recollect.cli import app
+from recollect.mixers.registry import BUILT_IN, CONTEXT, mixer_class
+from recollect.presets import RETRIEVIT
+from recollect.spec import Spec
+from recollect.study.study import SearchSpec, Study
+from recollect.tasks import TASKS
+from recollect.train.protocols import PROTOCOLS
+from recollect.train.run import TrainSpec
+
+PAGE = Path(__file__).with_name("reference.md")
+
+
+def reference() -> str:
+    """The whole page."""
+    lines = ["# Every command and every field", "", "Written by `python docs/reference.py` from the code.", ""]
+    lines += ["## Commands", ""]
+    for name, command in _commands(typer.main.get_command(app)):
+        lines += _command(name, command)
+    lines += ["## A study file", "", *_fields(Study), "### search", "", *_fields(SearchSpec)]
+    lines += [
+        "## train",
+        "",
+        *_fields(TrainSpec),
+        "Protocols, as `protocol: name`; what a study gives itself comes first:",
+        "",
+    ]
+    lines += [*(f"- `{name}`: {_line(make.__doc__)}" for name, make in PROTOCOLS.items()), ""]
+    lines += ["## model", "", *_fields(ModelSpec), "### blocks", "", *_fields(BlockSpec)]
+    lines += ["### second", "", *_fields(SecondStream)]
+    presets = ", ".join(f"`{name}`" for name in [*RETRIEVIT, "okpekpe-MIXER-WIDTHxLAYERS"])
+    lines += [f"Presets, as `preset: name`: {presets}.", "", "## Mixers", ""]
+    for kind in BUILT_IN:
+        lines += _mixer(kind)
+    lines += ["## Tasks", ""]
+    for kind, task in TASKS.items():
+        lines += [f"### {kind}", "", _line(task.__doc__), "", *_fields(task, without=("kind",))]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _commands(group: Any, before: str = "recollect") -> Iterator[tuple[str, Any]]:
+    """Every command that does something, by its full name."""
+    for name, command in sorted(group.commands.items()):
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{before} {name}")
+        else:
+            yield f"{before} {name}", command
+
+
+def _command(name: str, command: Any) -> list[str]:
+    rows = []
+    for p in command.params:
+        if p.name == "help":
+            continue
+        argument = p.param_type_name == "argument"
+        shown = p.metavar or p.name.upper() if argument else ", ".join(p.opts)
+        rows.append([f"`{shown}`", _default(None if p.required else p.default), _line(getattr(p, "help", ""))])
+    return [f"### {name}", "", inspect.cleandoc(command.help or ""), "", *_table(["", "default", ""], rows)]
+
+
+def _fields(spec: type[Spec], without: tuple[str, ...] = ()) -> list[str]:
+    rows = []
+    for name, field in spec.model_fields.items():
+        if name not in without:
+            made = field.default_factory() if field.default_factory else field.default  # pyright: ignore
+            rows.append([f"`{name}`", _default(None if made is PydanticUndefined else made), _line(field.description)])
+    return _table(["field", "default", ""], rows) if rows else []
+
+
+def _mixer(kind: str) -> list[str]:
+    cls = mixer_class(kind)
+    options = [p for p in list(inspect.signature(cls.__init__).parameters.values())[2:] if p.name not in CONTEXT]
+    rows = [[f"`{p.name}`", _default(None if p.default is p.empty else p.default)] for p in options]
+    about = inspect.cleandoc(cls.__doc__ or "").replace("\n", "  \n")
+    return [f"### {kind}", "", about, "", *(_table(["option", "default"], rows) if rows else [])]
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
+    if not rows:
+        return []
+    cells = [heads, ["---"] * len(heads), *rows]
+    return [*("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells), ""]
+
+
+def _default(value: Any) -> str:
+    if value is None or value == "":
+        return ""
+    return f"`{value.model_dump(mode='json') if isinstance(value, Spec) else value}`"
+
+
+def _line(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(reference())

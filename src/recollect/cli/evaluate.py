@@ -1,0 +1,57 @@
+"""Recall of a finished language model: evaluate."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recollect.cli.app import DeviceOption, app, console
+from recollect.spec import SpecError
+
+
+@app.command()
+def evaluate(
+    folder: Annotated[Path | None, typer.Argument(help="A folder that `recollect export` made.")] = None,
+    hf: Annotated[Path | None, typer.Option(metavar="PATH", help="A local Hugging Face folder instead.")] = None,
+    task: Annotated[
+        list[str] | None,
+        typer.Option(help="copy, ngram, phonebook, ar; own: what an exported model was trained on. Again for more."),
+    ] = None,
+    length: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Words to copy, words of the n-gram's text, entries, or pairs. Again for more."),
+    ] = None,
+    shots: Annotated[int, typer.Option(min=0, help="Solved examples before the question.")] = 2,
+    rows: Annotated[int, typer.Option(min=1, help="Questions of each task and length.")] = 128,
+    form: Annotated[str, typer.Option(help="text or tokens. Left out: text where there is a tokenizer.")] = "",
+    seed: Annotated[int, typer.Option(help="Which questions.")] = 0,
+    device: DeviceOption = "auto",
+    precision: Annotated[str, typer.Option(help="Of a Hugging Face model: float32, bfloat16 or float16.")] = "float32",
+    to: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write accuracy.csv, positions.csv and the picture there.")
+    ] = None,
+) -> None:
+    """How well a finished language model recalls from its context: by task and length, with no training."""
+    from recollect.evaluate import evaluate as ask
+    from recollect.evaluate import open_exported, open_hf
+    from recollect.evaluate.picture import evaluation_figure
+    from recollect.figures.style import save
+    from recollect.study.results import write
+    from recollect.tables import results_table
+
+    if (folder is None) == (hf is None):
+        raise SpecError("name one model: a folder that `recollect export` made, or a Hugging Face folder with --hf")
+    model = open_hf(hf, device, precision) if hf else open_exported(str(folder), device)
+
+    def watch(task: str, length: int) -> None:
+        if console.is_terminal:
+            console.print(f"asking {task}, length {length or 'as trained'} ..", style="dim")
+
+    found = ask(model, task or (), length or (), shots, rows, seed, form, watch)
+    console.print(results_table(found.accuracy))
+    if to is not None:
+        to.mkdir(parents=True, exist_ok=True)
+        write(found.accuracy, to / "accuracy.csv")
+        write(found.positions, to / "positions.csv")
+        save(evaluation_figure(found, f"recall of {model.name}"), to / "recall")
+        console.print(f"accuracy.csv, positions.csv, recall.png and recall.svg are in {to}")
