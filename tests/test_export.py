@@ -11,6 +11,8 @@ import torch
 from recollect import Study
 from recollect.export import export, find, load, specification
 from recollect.spec import SpecError
+from recollect.study.executors import open_executor
+from recollect.study.runner import run_study
 from recollect.study.store import Store, StoreError
 from recollect.train.cohort import Ended, train
 
@@ -64,6 +66,21 @@ def test_loading_gives_the_same_logits(exported, store):
     first, again = (load(exported.folder)(batch.tokens, batch.positions) for _ in range(2))
     assert torch.equal(first, again)
     assert first.shape == (8, 2, 32)
+
+
+def test_weights_that_were_kept_are_exported_without_training(tmp_path, monkeypatch):
+    study = Study(
+        name="kept", task={"kind": "mqar", "length": 8, "pairs": 1, "vocab": 16}, model={"width": 16}, train=TRAIN
+    )
+    store = Store(tmp_path / "store.sqlite", create=True)
+    with open_executor(device="cpu", weights=True) as executor:
+        run_study(study, store, executor=executor)
+    monkeypatch.setattr("recollect.export.train", None)
+    for i, run in enumerate(study.runs()):
+        made = export(run.id, store, tmp_path / f"model{i}")
+        again = [event for event in train([run], weights=True) if isinstance(event, Ended)]
+        assert made.kept
+        assert (made.folder / "model.safetensors").read_bytes() == again[0].weights
 
 
 def test_weights_come_only_where_asked(store):
@@ -142,6 +159,6 @@ def test_the_command(store, tmp_path):
     words = ["export", run[:12], "--to", "out", "--store", str(store.path)]
     done = subprocess.run([sys.executable, "-m", "recollect.cli", *words], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "the store keeps no weights, so it is trained again" in done.stdout
+    assert "its weights were not kept, so it was trained again, with the very result of the store" in done.stdout
     assert "the very result of the store" in done.stdout
     assert (tmp_path / "out" / "load.py").is_file()

@@ -1,7 +1,7 @@
 """Trained models: a run of a store as a folder that can be loaded, moved and shared.
 
-The store keeps results, not weights. A run is its specification, so its weights are had by training it again: on the CPU
-to the bit, on a GPU within its tolerance. The folder holds
+Weights are there where the study was run to keep them. A run is its specification, so those of any other are had by training
+it again: on the CPU to the bit, on a GPU within its tolerance. The folder holds
 
     model.safetensors   the trained parameters
     spec.json           the whole specification of the run, how it ended, and with which versions
@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 from recollect.model import Model, build
 from recollect.spec import SpecError
 from recollect.study.executors import choose_device
-from recollect.study.store import Store, StoreError, versions
+from recollect.study.store import Store, StoreError, versions, weights_file
 from recollect.train.cohort import Ended, Measured, train
 from recollect.train.run import RunSpec
 
@@ -61,6 +61,8 @@ class Exported:
     """The final measures as the store has them .."""
     final: dict[str, float]
     """.. and those of the weights in the folder."""
+    kept: bool
+    """Whether the weights are those that the store kept; else the run was trained again."""
 
     @property
     def same(self) -> bool:
@@ -75,26 +77,28 @@ class Stored:
     run: RunSpec
     id: str
     device: str
+    status: str
+    step: int
     final: dict[str, float]
 
 
 def find(name: str, store: Store) -> Stored:
     """The run whose id is, or alone begins with, `name`."""
-    columns = "id, spec, device, final"
+    columns = "id, spec, device, status, step, final"
     rows = store.query(f"SELECT {columns} FROM runs WHERE substr(id, 1, ?) = ? ORDER BY id", (len(name), name))
     if not name or not rows:
         raise StoreError(f"no run {name!r} has ended in {store.path}; `recollect results` lists those that have")
     if len(rows) > 1:
         some = ", ".join(row[0] for row in rows[:4]) + (", ..." if len(rows) > 4 else "")
         raise StoreError(f"{len(rows)} runs in {store.path} begin with {name!r} ({some}); give more of the id")
-    id, spec, device, final = rows[0]
+    id, spec, device, status, step, final = rows[0]
     run = RunSpec.model_validate_json(spec)
     if run.id != id:
         raise SpecError(
             f"run {id} cannot be trained again: its code, or what recollect means by its specification, has changed "
             f"since (the same specification is run {run.id} now)"
         )
-    return Stored(run, id, device, json.loads(final))
+    return Stored(run, id, device, status, step, json.loads(final))
 
 
 def export(
@@ -104,35 +108,45 @@ def export(
     device: str = "auto",
     watch: Callable[[Measured], None] = lambda _: None,
 ) -> Exported:
-    """Train a run of the store again, and put it into a new folder; `auto` is the kind of device it was trained on."""
+    """Put a run of the store into a new folder, training it again where its weights were not kept (`auto`: on the kind of
+    device that it was trained on)."""
     folder, found = Path(folder), find(run, store)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise SpecError(f"{folder} is there already and not an empty folder; name another with --to")
-    device = choose_device(found.device if device == "auto" else device)
-    ended = None
-    for event in train([found.run], device, every=float("inf"), weights=True):
-        if isinstance(event, Measured):
-            watch(event)
-        elif isinstance(event, Ended):
-            ended = event
-    assert ended is not None, "training ends with a result"
-    assert ended.weights is not None, "which brings the weights that were asked for"
-    # as the store has it: null for what is not finite
-    final = {name: value if value - value == 0 else None for name, value in ended.final.items()}
+    kept = weights_file(store.path, found.id)
+    if kept.is_file():
+        weights, final, status, step = kept.read_bytes(), found.final, found.status, found.step
+        device = found.device
+    else:
+        device = choose_device(found.device if device == "auto" else device)
+        ended = _trained(found.run, device, watch)
+        assert ended.weights is not None, "they were asked for"
+        # as the store has it: null for what is not finite
+        final = {name: value if value - value == 0 else None for name, value in ended.final.items()}
+        weights, status, step = ended.weights, ended.status, ended.step
     spec = found.run.model_dump(mode="json")
     files = {path: f"{i}_{Path(path).name}" for i, path in enumerate(sorted(_own_files(spec)))}
     about = {
-        "id": found.id, "run": spec, "files": files, "status": ended.status, "step": ended.step, "final": final,
+        "id": found.id, "run": spec, "files": files, "status": status, "step": step, "final": final,
         "device": device, "versions": versions(),
     }  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     for path, name in files.items():
         shutil.copyfile(path, folder / name)
-    (folder / WEIGHTS).write_bytes(ended.weights)
+    (folder / WEIGHTS).write_bytes(weights)
     text = _LOADER.format(title=found.run.model.title, task=found.run.task.kind, id=found.id)
     (folder / LOADER).write_text(text)
     (folder / SPECIFICATION).write_text(json.dumps(about, indent=1, allow_nan=False) + "\n")
-    return Exported(folder, found.id, found.final, final)  # pyright: ignore[reportArgumentType]
+    return Exported(folder, found.id, found.final, final, kept.is_file())  # pyright: ignore[reportArgumentType]
+
+
+def _trained(run: RunSpec, device: str, watch: Callable[[Measured], None]) -> Ended:
+    for event in train([run], device, every=float("inf"), weights=True):
+        if isinstance(event, Ended):
+            return event
+        if isinstance(event, Measured):
+            watch(event)
+    raise AssertionError("training ends with a result")
 
 
 def specification(folder: str | Path) -> RunSpec:

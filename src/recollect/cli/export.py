@@ -17,7 +17,8 @@ def export(
 ) -> None:
     """A trained model as a folder: weights, specification, and an example that loads it.
 
-    The store keeps no weights: the run is trained again from its specification, on the CPU to the bit.
+    Weights are there after `recollect run --keep-weights`. Any other run is trained again from its specification, on the CPU
+    to the bit.
     """
     from rich.progress import Progress
 
@@ -28,18 +29,22 @@ def export(
 
     opened = Store(store)
     found = find(run, opened)
-    console.print(f"run {found.id} ({found.run.model.title}): the store keeps no weights, so it is trained again")
     with Progress(console=console, disable=not console.is_terminal) as progress:
-        row = progress.add_task("training", total=found.run.train.total_steps)
+        row = progress.add_task("training", total=found.run.train.total_steps, visible=False)
 
         def watch(event: Any) -> None:
-            progress.update(row, completed=event.step)
+            progress.update(row, completed=event.step, visible=True)
 
         made = write(found.id, opened, to, device, watch)
     then, now = number(made.stored["accuracy"]), number(made.final["accuracy"])
-    console.print(
-        f"accuracy {now}: the very result of the store"
-        if made.same
-        else f"accuracy {now}, and the store has {then}: made on another kind of device, processor or version"
-    )
+    if made.kept:
+        how = "the weights that were kept"
+    elif made.same:
+        how = "its weights were not kept, so it was trained again, with the very result of the store"
+    else:
+        how = (
+            f"its weights were not kept, so it was trained again; the store has accuracy {then}, from another kind of device, "
+            "processor or version"
+        )
+    console.print(f"run {found.id} ({found.run.model.title}), accuracy {now}: {how}")
     console.print(f"written to {to}; try: python {to / 'load.py'}", markup=False)

@@ -55,6 +55,9 @@ def run(
     checkpoint_every: Annotated[
         float, typer.Option(min=0, help="Seconds of training between snapshots of a cohort.")
     ] = 60.0,
+    keep_weights: Annotated[
+        bool, typer.Option("--keep-weights", help="Also keep the trained models, in a folder beside the store.")
+    ] = False,
     yes: YesOption = False,
     to_tensorboard: Annotated[Path | None, typer.Option(metavar="DIR", help="Curves also to TensorBoard.")] = None,
     to_wandb: Annotated[str | None, typer.Option(metavar="PROJECT", help="Curves also to Weights & Biases.")] = None,
@@ -69,7 +72,7 @@ def run(
     with (
         open_sinks(study.name, to_tensorboard, to_wandb) as sinks,
         open_executor(
-            executor, device, workers or workers_for(study, device, cohort), address, checkpoint_every
+            executor, device, workers or workers_for(study, device, cohort), address, checkpoint_every, keep_weights
         ) as place,
     ):
         frame = train_study(study, store, place, cohort, sinks, attempts)

@@ -19,6 +19,7 @@ import numpy
 import torch
 
 import recollect
+from recollect.train.checkpoint import write_whole
 from recollect.train.cohort import Ended
 from recollect.train.run import RunSpec
 
@@ -80,6 +81,11 @@ def no_room(path: Path) -> Iterator[None]:
         raise StoreError(
             f"cannot write to {path} ({reason}); what was kept is whole, and the same command goes on from there"
         ) from error
+
+
+def weights_file(store: Path, run: str) -> Path:
+    """Where the weights of a run are, if they were kept: in a folder beside the store."""
+    return store.with_name(store.name + ".weights") / f"{run}.safetensors"
 
 
 class Store:
@@ -231,6 +237,10 @@ class Writer:
 
     def add_results(self, results: list[Ended], device: str) -> None:
         """Keep the results of runs that ended."""
+        for result in results:
+            if result.weights is not None:
+                with no_room(self._path):
+                    write_whole(weights_file(self._path, result.run.id), result.weights)
         with self._transaction() as db:
             for result in results:
                 id, best = result.run.id, _best(result)

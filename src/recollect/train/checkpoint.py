@@ -122,19 +122,8 @@ class Checkpoints:
 
     def save(self, runs: list[str], data: bytes) -> None:
         """Keep a snapshot of these runs, whole or not at all, and let go of the older ones."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{digest(sorted(runs))}{_ENDING}"
-        draft = path.with_suffix(".draft")
-        try:
-            with draft.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-        except OSError:
-            draft.unlink(missing_ok=True)
-            raise
-        _sync(self.folder)
+        write_whole(path, data)
         for run in runs:
             older, self.of[run] = self.of.get(run), path
             self._sweep(older)
@@ -151,6 +140,22 @@ class Checkpoints:
         path.unlink(missing_ok=True)
         with suppress(OSError):  # not empty
             self.folder.rmdir()
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all, so that it lasts through a loss of power."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".draft")
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
 
 
 def _sync(folder: Path) -> None:

@@ -62,7 +62,9 @@ class Broken:
 Report = Event | Done | Broken
 
 
-def attempt(runs: list[RunSpec], device: str, saved: bytes | None, every: float) -> Iterator[Report]:
+def attempt(
+    runs: list[RunSpec], device: str, saved: bytes | None, every: float, weights: bool = False
+) -> Iterator[Report]:
     """Train a cohort and say how it ended, whatever happens: the part that runs where the device is."""
     try:
         _same_code(runs[0])
@@ -70,7 +72,7 @@ def attempt(runs: list[RunSpec], device: str, saved: bytes | None, every: float)
             error = f"{device} has memory for {fits} runs of {runs[0].model.title} at once, not for {len(runs)}"
             yield Broken("memory", error, error, fits)
             return
-        yield from train(runs, device, saved, every)
+        yield from train(runs, device, saved, every, weights)
     except Exception as error:
         report = Broken.by(error)
     else:

@@ -17,8 +17,8 @@ _SPAWN = multiprocessing.get_context("spawn")  # a forked process cannot use CUD
 class InProcess(Executor):
     """One cohort after another, in this process."""
 
-    def __init__(self, device: str, every: float):
-        self.device, self._every = device, every
+    def __init__(self, device: str, every: float, weights: bool = False):
+        self.device, self._every, self._weights = device, every, weights
 
     @property
     def slots(self) -> int:
@@ -27,7 +27,7 @@ class InProcess(Executor):
 
     def submit(self, job: Job, saved: bytes | None) -> None:
         """Start a cohort; it advances while its reports are waited for."""
-        self._job, self._reports = job, attempt(job.runs, self.device, saved, self._every)
+        self._job, self._reports = job, attempt(job.runs, self.device, saved, self._every, self._weights)
 
     def next(self) -> tuple[Job, Report]:
         """Train up to the next report."""
@@ -43,8 +43,8 @@ class InProcess(Executor):
 class Workers(Executor):
     """A worker process for each device given. One that dies is replaced, and its cohort reported as lost."""
 
-    def __init__(self, device: str, devices: list[str], every: float):
-        self.device, self._devices, self._every = device, devices, every
+    def __init__(self, device: str, devices: list[str], every: float, weights: bool = False):
+        self.device, self._devices, self._every, self._weights = device, devices, every, weights
         self._threads = max(1, torch.get_num_threads() // len(devices))
         self._workers: list[_Worker] = []
 
@@ -60,7 +60,7 @@ class Workers(Executor):
         worker = next(worker for worker in self._workers if worker.job is None)
         worker.job = job
         with suppress(OSError):  # one that died while idle: `next` finds out
-            worker.pipe.send((job.runs, worker.device, saved, self._every))
+            worker.pipe.send((job.runs, worker.device, saved, self._every, self._weights))
 
     def next(self) -> tuple[Job, Report]:
         """Wait for any of the workers."""

@@ -34,12 +34,12 @@ _SETTINGS = 4
 class Ray(Executor):
     """Cohorts as tasks, each with a GPU or a CPU of the cluster to itself."""
 
-    def __init__(self, address: str, device: str, every: float):
+    def __init__(self, address: str, device: str, every: float, weights: bool = False):
         try:
             import ray  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise SpecError("executor 'ray' needs an extra: pip install \"recollect[ray]\"") from None
-        self._ray, self._every = ray, every
+        self._ray, self._every, self._weights = ray, every, weights
         self._jobs: dict[Any, Job] = {}
         _connect(ray, address)
         resources = ray.cluster_resources()
@@ -61,7 +61,7 @@ class Ray(Executor):
     def submit(self, job: Job, saved: bytes | None) -> None:
         """Hand a cohort to Ray."""
         specs = [run.model_dump_json() for run in job.runs]
-        stream = self._task.remote(specs, _own_files(job.runs[0]), self.device, saved, self._every)
+        stream = self._task.remote(specs, _own_files(job.runs[0]), self.device, saved, self._every, self._weights)
         self._jobs[stream] = job
 
     def next(self) -> tuple[Job, Report]:
@@ -133,14 +133,14 @@ def _own_files(run: RunSpec) -> dict[str, str]:
 
 
 def _attempt(
-    specs: list[str], files: dict[str, str], device: str, saved: bytes | None, every: float
+    specs: list[str], files: dict[str, str], device: str, saved: bytes | None, every: float, weights: bool
 ) -> Iterator[Report]:
     """What a node does: put the study's own files in place, then train."""
     with chdir(_folder().name if files else "."):
         for name, source in files.items():
             Path(name).parent.mkdir(parents=True, exist_ok=True)
             Path(name).write_text(source)
-        yield from attempt([RunSpec.model_validate_json(spec) for spec in specs], device, saved, every)
+        yield from attempt([RunSpec.model_validate_json(spec) for spec in specs], device, saved, every, weights)
 
 
 @cache
