@@ -16,7 +16,9 @@ Next:
   recollect results demo --store {store}          the numbers behind the picture
   recollect show task mqar                        an example of the task
   recollect show model mamba2 width=32 layers=1   what a model is made of
+  recollect report demo --store {store} --to demo.html   all of it as one page
   recollect run STUDY.yaml                        a sweep of your own (see examples/windows.yaml)
+  recollect probe FILE.py:NAME                    a mixer of your own beside these
 """
 MIXERS = [{"kind": "attention", "conv": "k"}, "deltanet", {"kind": "mamba2", "state": 16}]
 

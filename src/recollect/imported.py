@@ -72,7 +72,7 @@ def _from_file(path: Path) -> ModuleType:
     sys.modules[name] = module  # dataclasses and pydantic look a class's module up while it is being defined
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise SpecError(f"{path}: importing it raised {type(error).__name__}: {error}") from error
     return module

@@ -1,0 +1,77 @@
+"""Planted faults are told by name and place; what makes training meaningless stops it; bad input is one clear line."""
+
+import re
+
+import pytest
+
+FAULTS = {
+    "LooksAhead": ("causality", r"not causal: token 7 moves the output by .* position 5, channel"),
+    "NaNGradient": ("finite", r"torch.float32, length 33: gradient of 'decay' is not finite, first at index \[0\]"),
+    "MixesBatch": ("batch_independence", r"batch row 0 depends on the rows beside it.* position 4, channel"),
+    "Remembers": ("determinism", r"the same call twice: output moves by .* \(hidden state, random numbers\?\)"),
+    "WrongStep": ("recurrence", r"step at position 1 is not what forward gives: off by .* batch row"),
+    "WrongStateSize": ("state_size", r"state_size\(2\) says 16, the state holds \{'h': 8\}"),
+    "Unused": ("finite", r"parameter 'spare' gets no gradient"),
+}
+
+
+@pytest.mark.parametrize("mixer", FAULTS)
+def test_a_planted_fault_is_told_by_name_and_place(recollect, mixer):
+    said = recollect("probe", f"mixers.py:{mixer}", "--width", 8, "--no-train")
+    rule, message = FAULTS[mixer]
+    assert said.code == 1
+    assert re.search(rf"^  {rule}\s+BROKEN\s+{message}", said.out, re.MULTILINE), said.out
+    fatal = mixer in ("LooksAhead", "NaNGradient", "Remembers")  # what outlives a call reaches every position
+    assert said.out.splitlines()[-1].startswith("not trained: with " if fatal else "broken rules: ")
+
+
+def test_a_sound_mixer_keeps_every_rule(recollect, tmp_path):
+    said = recollect("probe", "mixers.py:Sound", "decay=0.3", "--width", 8, "--no-train")
+    assert said.code == 0, said.out
+    assert len(re.findall(r"^  \w+ +ok ", said.out, re.MULTILINE)) == 12
+    assert re.search(r"flops +note +has no flops", said.out)
+    assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["mixers.py"]
+
+
+def test_fatal_faults_are_not_trained(recollect, tmp_path):
+    assert recollect("probe", "mixers.py:LooksAhead", "--width", 8, "--steps", 1).code == 1
+    assert not (tmp_path / "results").exists()
+
+
+def test_rounding_ahead_is_noted_and_not_a_fault(recollect):
+    said = recollect("probe", "mixers.py:RoundsAhead", "--width", 8, "--no-train")
+    assert re.search(r"causality +note +only to rounding, as where FFTs convolve \(not causal: token 1", said.out)
+    assert "not trained" not in said.out
+
+
+BAD = {
+    ("absent.py:MyMixer",): r"mixer: no file 'absent.py'",
+    ("mixers.py",): r"mixers.py: name the class in it as well, as mixers.py:MyMixer",
+    ("mixers.py:Sond",): r"mixers.py has no 'Sond'; did you mean 'Sound'\? choose from: Branches, LooksAhead,",
+    ("mixers.py:Table",): r"not a class derived from torch.nn.Module",
+    ("mixers.py:Shorter", "--width", "8"): r"Shorter: input \(1, 33, 8\) gives output \(1, 32, 8\): the shapes must be",
+    ("mixers.py:Raises", "--width", "8"): r"Raises: a row of 33 tokens raised KeyError: 'no such table'",
+    ("mixers.py:SinglePrecision", "--width", "8"): r"in float64, and not in float32: give new tensors the type of",
+    ("mixers.py:Sound", "decya=1"): r"unknown option 'decya': did you mean 'decay'\? choose from: decay",
+    ("mixers.py:Sound", "decay=high"): r"option decay = 'high': Input should be a valid number",
+    ("mixers.py:Sound", "decay"): r"expected name=value, got 'decay'",
+    ("mixers.py:NeedsHeads", "scale=2"): r"option heads",
+    ("mixers.py:NeedsHeads", "heads=5", "--width", "8"): r"building it with width 8 raised ValueError: 5 heads do not",
+    ("broken.py:MyMixer",): r"broken.py: importing it raised ZeroDivisionError: division by zero",
+    ("mixers.py:Sound", "--task", "mqra"): r"unknown task 'mqra': did you mean 'mqar'",
+    ("mixers.py:Sound", "--task", "copy", "--pairs", "3"): r"unknown key 'pairs'",
+    ("mixers.py:Sound", "--pairs", "9"): r"pairs 9 do not fit length 32",
+    ("mixers.py:Sound", "--with", "atention"): r"unknown mixer 'atention': did you mean 'attention'",
+    ("mixers.py:Sound", "--positions", "rotary"): r"positions 'rotary' act inside attention",
+    ("mixers.py:Sound", "--layers", "0"): r"--layers.*greater than or equal to 1",
+}
+
+
+@pytest.mark.parametrize("words", BAD, ids=" ".join)
+def test_bad_input_is_one_clear_line_exit_code_2_and_nothing_written(recollect, tmp_path, words):
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    said = recollect("probe", *words)
+    assert said.code == 2, said.out
+    assert re.search(BAD[words], said.err), said.err
+    assert len(said.err.strip().splitlines()) == 1, said.err
+    assert not (tmp_path / "results").exists()
