@@ -1,0 +1,107 @@
+"""Lines in panels: a number against an axis, one line a model, the band from the lowest to the highest seed."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
+
+from recollect.figures.style import COLOURS, DASHES, MARKERS, add_caption, new_figure, style
+
+FEW, MANY = 8, 24
+"""Values of x that are named one by one at most; points of a line above which it has no marks."""
+
+
+def lines_figure(
+    table: pd.DataFrame,
+    x: str,
+    line: str,
+    panel: str | None = None,
+    *,
+    title: str,
+    caption: str,
+    xlabel: str,
+    ylabel: str = "accuracy",
+    logx: bool = True,
+    columns: int = 3,
+    sharey: Literal["all", "col"] = "all",
+    ylim: tuple[float, float] | None = (-0.03, 1.05),
+    marks: Sequence[float] = (),
+) -> Figure:
+    """`table` has the columns x, line, panel, and mean, low, high: what `summary` gives. `marks`: dashed vertical lines."""
+    names = list(dict.fromkeys(table[panel])) if panel and len(table) else [""]
+    lines = list(dict.fromkeys(table[line])) if len(table) else []
+    columns = min(columns, len(names))
+    rows = math.ceil(len(names) / columns)
+    with style():
+        figure = new_figure(2.2 + max(4.6, 2.6 * columns), 1.4 + 2.5 * rows)
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=sharey)
+        for number, name in enumerate(names):
+            axes = grid[number // columns][number % columns]
+            inside = table.loc[table[panel] == name] if panel and len(table) else table
+            _draw(axes, inside, x, line, lines)
+            for mark in marks:
+                axes.axvline(mark, color="#555555", linestyle=(0, (2, 3)), linewidth=1, zorder=0)
+            axes.set_title(str(name), fontsize=9)
+            if number + columns >= len(names):  # nothing under it
+                axes.set_xlabel(xlabel)
+                axes.tick_params(labelbottom=True)
+        for number in range(len(names), rows * columns):
+            grid[number // columns][number % columns].set_visible(False)
+        for row in grid:
+            row[0].set_ylabel(ylabel)
+        _scale(grid[0][0], sorted(set(table[x])) if len(table) else [], logx, ylim)
+        figure.suptitle(title, fontsize=11)
+        if lines:
+            _legend(grid[0][-1], lines)
+        else:
+            grid[0][0].text(0.5, 0.5, "no runs yet", ha="center", transform=grid[0][0].transAxes)
+        add_caption(figure, caption)
+    return figure
+
+
+def _scale(axes: Axes, values: list[float], logx: bool, ylim: tuple[float, float] | None) -> None:
+    """The axes that all panels share; few values of x are named one by one."""
+    if logx:
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    if values and len(values) <= FEW:
+        axes.set_xticks(values, [f"{value:g}" for value in values])
+        axes.minorticks_off()
+    if ylim:
+        axes.set_ylim(*ylim)
+
+
+def _legend(axes: Axes, lines: list) -> None:
+    """All lines, to the right of the panels, whichever of them a panel has."""
+    handles = [Line2D([], [], **_look(i)) for i in range(len(lines))]
+    axes.legend(handles, [str(name) for name in lines], loc="upper left", bbox_to_anchor=(1.02, 1.0), fontsize=8)
+
+
+def _look(i: int) -> dict[str, Any]:
+    return {"color": COLOURS[i % 8], "marker": MARKERS[i % 8], "linestyle": DASHES[i % 8]}
+
+
+def _draw(axes: Axes, table: pd.DataFrame, x: str, line: str, lines: list) -> None:
+    for i, name in enumerate(lines):
+        part = table.loc[table[line] == name].sort_values(by=x)
+        if part.empty:
+            continue
+        look = _look(i)
+        if len(part) > MANY:
+            look["marker"] = ""
+        axes.fill_between(part[x], part["low"], part["high"], color=look["color"], alpha=0.15, linewidth=0)
+        axes.plot(part[x], part["mean"], label=str(name), **look)
+
+
+def summary(frame: pd.DataFrame, by: Sequence[str], value: str = "accuracy") -> pd.DataFrame:
+    """Mean, lowest and highest over the rows of each group, in the order of the frame."""
+    if frame.empty:
+        return pd.DataFrame(columns=[*by, "mean", "low", "high", "count"])
+    filled = frame.assign(**{value: frame[value].fillna(0.0)})
+    table = filled.groupby(list(by), sort=False)[value].agg(["mean", "min", "max", "count"]).reset_index()
+    return table.rename(columns={"min": "low", "max": "high"})

@@ -1,0 +1,41 @@
+"""A table as a picture, so that tables stand beside figures."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+
+from recollect.figures.style import add_caption, new_figure, style
+
+
+def table_figure(frame: pd.DataFrame, title: str, caption: str) -> Figure:
+    """A frame as a drawn table: the first column to the left, numbers with three digits."""
+    cells = [[_text(value) for value in row] for row in frame.itertuples(index=False)]
+    headings = [str(name) for name in frame.columns]
+    sizes = [max(map(len, column)) for column in zip(headings, *cells, strict=True)] or [20]
+    with style():
+        figure = new_figure(max(6.4, 0.085 * sum(sizes) + 0.35 * len(sizes)), 1.1 + 0.27 * (len(cells) + 1))
+        axes = figure.add_subplot()
+        axes.set_axis_off()
+        axes.set_title(title, fontsize=11)
+        if cells:
+            drawn = axes.table(cells, colLabels=headings, loc="center", cellLoc="right", colWidths=[
+                (size + 3) / (sum(sizes) + 3 * len(sizes)) for size in sizes], bbox=Bbox.unit())  # fmt: skip
+            drawn.auto_set_font_size(False)
+            drawn.set_fontsize(8.5)
+            for (row, column), cell in drawn.get_celld().items():
+                cell.set_linewidth(0.4)
+                cell.visible_edges = "B" if row else "TB"
+                if column == 0:
+                    cell.set_text_props(ha="left")
+                if row == 0:
+                    cell.set_text_props(weight="bold")
+        else:
+            axes.text(0.5, 0.5, "no runs yet", ha="center")
+        add_caption(figure, caption)
+    return figure
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return "-" if value != value else f"{value:.3g}"
+    return str(value)

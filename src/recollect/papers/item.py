@@ -1,0 +1,103 @@
+"""An item: one figure or table of a paper, with its studies at three scales, its drawing and its claims."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from recollect.papers.judge import Claim, Evidence, Scale
+from recollect.spec import SpecError, nearest
+from recollect.study import results
+from recollect.study.store import Store
+from recollect.study.study import Study
+from recollect.train.run import RunSpec
+
+Drawing = tuple[Figure, pd.DataFrame]
+"""A picture, and the numbers that it shows."""
+
+
+def no_studies(scale: Scale) -> list[Study]:
+    """Of an item that needs no training."""
+    return []
+
+
+@cache
+def _unfolded(studies: Callable[[Scale], list[Study]], scale: Scale) -> tuple[Study, ...]:
+    """Unfolding a large grid takes seconds, and items share studies."""
+    return tuple(study.only(study.runs()) for study in studies(scale))
+
+
+@dataclass(frozen=True)
+class Item:
+    """One figure or table."""
+
+    name: str
+    """As in `reproduce PAPER/NAME`."""
+    title: str
+    shows: str
+    """What is to be seen, in one sentence."""
+    draw: Callable[[Evidence, str], Drawing]
+    """From evidence and a caption: the picture and its numbers. Must also draw where runs are missing."""
+    studies: Callable[[Scale], list[Study]] = no_studies
+    claims: tuple[Claim, ...] = ()
+    differs: Mapping[Scale, str] = field(default_factory=dict)
+    """What a scale has otherwise than the paper; what the paper does not state, under `paper`."""
+    needs: tuple[str, ...] = ()
+    """`curves`, `slices`, `snapshots`: which further frames it is drawn and judged from."""
+    measure: Callable[[Evidence, list[RunSpec], str], pd.DataFrame] | None = None
+    """Measures on trained models what no run records: from the evidence so far, all of the item's runs and a device."""
+
+    def unfolded(self, scale: Scale) -> tuple[Study, ...]:
+        """Its studies, each with its runs at hand."""
+        return _unfolded(self.studies, scale)
+
+    def runs(self, scale: Scale) -> list[RunSpec]:
+        """Every run of its studies, each once."""
+        return list({run.id: run for study in self.unfolded(scale) for run in study.runs()}.values())
+
+    def caption(self, evidence: Evidence) -> str:
+        """Small print: scale, runs, seeds, and what is not as in the paper."""
+        if not evidence.asked:
+            return "Drawn from the specification: nothing is trained."
+        missing = f" of {evidence.asked}" if len(evidence.runs) < evidence.asked else ""
+        runs = f"{len(evidence.runs)}{missing} runs, {evidence.seeds} seed(s) each"
+        return f"Scale {evidence.scale}; {runs}. {self.differs.get(evidence.scale, '')}".strip()
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper and its items, in its order."""
+
+    name: str
+    title: str
+    items: tuple[Item, ...]
+
+    def item(self, name: str) -> Item:
+        """The item of that name."""
+        found = {item.name: item for item in self.items}
+        if name not in found:
+            raise SpecError(f"{self.name} has no item {name!r}: {nearest(name, found)}")
+        return found[name]
+
+
+FRAMES: dict[str, tuple[Callable[[Store, str], pd.DataFrame], list[str]]] = {
+    "runs": (results.runs_frame, ["id"]),
+    "curves": (results.curves_frame, ["run", "step"]),
+    "slices": (results.slices_frame, ["run", "step", "tag", "value"]),
+    "snapshots": (results.snapshots, ["run", "share"]),
+}
+"""What evidence can hold: how it is read, and the columns that tell its rows apart."""
+
+
+def gather(item: Item, scale: Scale, store: Store) -> Evidence:
+    """What the store has of an item; its studies must be known to the store."""
+    names = [study.name for study in item.unfolded(scale)]
+
+    def frame(which: str) -> pd.DataFrame:
+        make, key = FRAMES[which]
+        frames = [found for name in names if not (found := make(store, name)).empty]
+        return pd.concat(frames, ignore_index=True).drop_duplicates(key) if frames else pd.DataFrame()
+
+    return Evidence(scale, asked=len(item.runs(scale)), **{which: frame(which) for which in ("runs", *item.needs)})

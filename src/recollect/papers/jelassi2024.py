@@ -1,0 +1,258 @@
+"""Jelassi et al., "Repeat after me: Transformers are better than state space models at copying" (2024).
+
+The tasks and the protocol are those of its released code; what a figure has beyond that is not stated there and marked unknown.
+"""
+
+from typing import Any
+
+import pandas as pd
+
+from recollect.figures.panels import lines_figure, summary
+from recollect.papers.examples import REACHED, curve_table, examples_ratio
+from recollect.papers.item import Drawing, Item, Paper
+from recollect.papers.judge import (
+    Claim,
+    Estimate,
+    Evidence,
+    Finding,
+    NotEnough,
+    Scale,
+    all_of,
+    at_least,
+    exceeds,
+    spread,
+    where,
+)
+from recollect.presets import preset
+from recollect.study.study import Study
+
+NAME = "jelassi2024"
+Fields = dict[str, Any]
+TITLES = {
+    "rotary": "Transformer (RoPE)", "none": "Transformer (NoPE)", "hard_alibi": "Transformer (hard ALiBi)", "mamba": "Mamba",
+    "lstm": "LSTM",
+}  # fmt: skip
+"""By positions of a Transformer, or by mixer."""
+MORE, FURTHER = 1.0, 0.1
+"""The ratio of examples that counts as more; the accuracy that counts as further."""
+SEEDS = {"tiny": [1, 2], "small": [1, 2, 3], "paper": [1, 2, 3]}
+SIZES: dict[Scale, Fields] = {"tiny": {"width": 64, "layers": 2}, "small": {"width": 256, "layers": 4}, "paper": {}}
+HEADS = {"tiny": 2, "small": 4, "paper": 16}
+COPY: dict[Scale, Fields] = {"tiny": {"min_length": 2, "length": 6}, "small": {}, "paper": {"packed": True}}
+LONGER = {"tiny": (9, 12), "small": (30, 40), "paper": (30, 40, 60, 80)}
+"""Strings to copy that are longer than those trained on."""
+NGRAM: dict[Scale, Fields] = {"tiny": {"n": 1, "k": 3, "min_length": 6, "length": 12}, "small": {"min_length": 25, "length": 50},
+                              "paper": {}}  # fmt: skip
+_TINY: Fields = {"protocol": NAME, "batch": 32, "lr": 1e-3, "eval_rows": 256, "test_rows": 512, "stop_at": 0.99}
+_SMALL: Fields = {"protocol": NAME, "batch": 64, "lr": 5e-4, "eval_rows": 512, "precision": "bfloat16", "stop_at": 0.99}
+TRAIN: dict[Scale, dict[str, Fields]] = {
+    "tiny": {"copy": {**_TINY, "steps": 1200}, "ngram": {**_TINY, "steps": 2000}},
+    "small": {"copy": {**_SMALL, "steps": 3000}, "ngram": {**_SMALL, "steps": 6000}},
+    "paper": {"copy": {"protocol": NAME, "lr": 1e-5}, "ngram": {"protocol": NAME, "lr": 1e-5}},
+}
+
+
+def models(scale: Scale, *names: str) -> list[Fields]:
+    """A model for each name, as TITLES has them."""
+    made = []
+    for name in names:
+        if name == "lstm":
+            fields: Fields = {"mixer": "lstm", "mlp": "none", "positions": "none", "width": 1024, "layers": 4}
+        elif name == "mamba":
+            fields = preset(f"retrievit-mamba-{32 if scale == 'paper' else 16}")
+        else:
+            mixer = {"kind": "attention", "heads": HEADS[scale]}
+            fields = {**preset("retrievit-transformer-rope"), "mixer": mixer, "positions": name}
+        made.append({**fields, **SIZES[scale], **({} if scale == "paper" else {"tie": False})})
+    return made
+
+
+def copy_studies(scale: Scale) -> list[Study]:
+    """Five models on copying, tested on longer strings too."""
+    tests = [{"kind": "copy", "min_length": length, "length": length} for length in LONGER[scale]]
+    train = {**TRAIN[scale]["copy"], "seed": SEEDS[scale]}
+    task = {"kind": "copy", **COPY[scale]}
+    return [Study(name=f"{NAME}.copy.{scale}", task=task, model=models(scale, *TITLES), train=train, tests=tests)]
+
+
+def ngram_studies(scale: Scale) -> list[Study]:
+    """RoPE and Mamba on n-gram lookup, with the query after and before the sequence."""
+    task = {"kind": "ngram", "variant": "jelassi", "query": ["suffix", "prefix"], **NGRAM[scale]}
+    train = {**TRAIN[scale]["ngram"], "seed": SEEDS[scale]}
+    return [Study(name=f"{NAME}.ngram.{scale}", task=task, model=models(scale, "rotary", "mamba"), train=train)]
+
+
+def named(evidence: Evidence) -> pd.DataFrame:
+    """The runs with the `name` of their model."""
+    runs = evidence.runs
+    if runs.empty:
+        return pd.DataFrame(columns=["id", "name", "task.query"])
+    kinds = zip(runs["model.mixer"], runs["model.positions"], strict=True)
+    return runs.assign(name=[positions if mixer == "attention" else mixer for mixer, positions in kinds])
+
+
+def _ratio(evidence: Evidence, slow: str, fast: str, query: str = "") -> Estimate:
+    runs = named(evidence)
+    if query:
+        runs = where(runs, query=query)
+    found = examples_ratio(evidence.curves, runs, slow, fast)
+    return Estimate(f"{query} {found.name}".strip(), found.value, found.low, found.high, found.seeds)
+
+
+def _transformers_first(evidence: Evidence) -> Finding:
+    return all_of(
+        *(
+            at_least(_ratio(evidence, slow, fast), MORE)
+            for slow in ("mamba", "lstm")
+            for fast in ("rotary", "hard_alibi")
+        )
+    )
+
+
+def _at_twice(evidence: Evidence, name: str) -> Estimate:
+    """Accuracy on strings of twice the longest trained length."""
+    rows = where(named(evidence), name=name)
+    twice = 2 * COPY[evidence.scale].get("length", 20)
+    column = f"final.tests.{LONGER[evidence.scale].index(twice)}.accuracy"
+    if column not in rows:
+        raise NotEnough(f"no test at {twice} letters")
+    return spread(rows[column], f"{name}, {twice} letters")
+
+
+def _hard_alibi_furthest(evidence: Evidence) -> Finding:
+    best = _at_twice(evidence, "hard_alibi")
+    return all_of(
+        *(exceeds(best, _at_twice(evidence, name), by=FURTHER) for name in ("rotary", "none", "mamba", "lstm"))
+    )
+
+
+def _prefix_closes_the_gap(evidence: Evidence) -> Finding:
+    return exceeds(_ratio(evidence, "mamba", "rotary", "suffix"), _ratio(evidence, "mamba", "rotary", "prefix"))
+
+
+def draw_copy(evidence: Evidence, caption: str) -> Drawing:
+    """Accuracy against examples."""
+    table = curve_table(evidence.curves, named(evidence), TITLES)
+    figure = lines_figure(
+        table, "examples", "model", title="Copying", caption=caption, xlabel="training examples", logx=False
+    )
+    return figure, table
+
+
+def draw_lengths(evidence: Evidence, caption: str) -> Drawing:
+    """Accuracy against the length of strings that are longer than those trained on."""
+    rows = [
+        {"model": TITLES[run["name"]], "letters": length, "accuracy": run[column]}
+        for run in named(evidence).to_dict("records")
+        for i, length in enumerate(LONGER[evidence.scale])
+        if (column := f"final.tests.{i}.accuracy") in run
+    ]
+    table = summary(pd.DataFrame(rows, columns=["model", "letters", "accuracy"]), ["model", "letters"])
+    figure = lines_figure(
+        table,
+        "letters",
+        "model",
+        title="Copying longer strings",
+        caption=caption,
+        xlabel="letters in the string",
+        logx=False,
+    )
+    return figure, table
+
+
+def draw_ngram(evidence: Evidence, caption: str) -> Drawing:
+    """Accuracy against examples, a panel a place of the query."""
+    runs, parts = named(evidence), []
+    for query in ("suffix", "prefix"):
+        inside = runs.loc[runs["task.query"] == query]
+        parts.append(curve_table(evidence.curves, inside, TITLES).assign(query=query))
+    table = pd.concat(parts, ignore_index=True)
+    figure = lines_figure(
+        table,
+        "examples",
+        "model",
+        "query",
+        title="N-gram lookup",
+        caption=caption,
+        xlabel="training examples",
+        logx=False,
+        columns=2,
+    )
+    return figure, table
+
+
+_COPY_DIFFERS: dict[Scale, str] = {
+    "tiny": "Strings of 2 to 6 letters, models of 2 layers and width 64 with untied heads, at most 1,200 steps of 32 rows, "
+    "learning rate 1e-3, ends at 99 %.",
+    "small": "Strings of 5 to 20 letters, one a row, models of 4 layers and width 256 with untied heads, at most 3,000 steps of "
+    "64 rows, learning rate 5e-4, bfloat16.",
+    "paper": "The released defaults: 5 to 20 letters packed into 220 tokens, 2,000 steps of 8, learning rate 1e-5. Unknown: "
+    "which lengths and how many steps each figure has; the LSTM's size (4 layers of width 1024 here); seeds.",
+}
+_NGRAM_DIFFERS: dict[Scale, str] = {
+    "tiny": "n = 1, k = 3, rows of 6 to 12 letters, models of 2 layers and width 64 with untied heads, at most 2,000 steps of 32 "
+    "rows, learning rate 1e-3.",
+    "small": "Rows of 25 to 50 letters, models of 4 layers and width 256 with untied heads, at most 6,000 steps of 64 rows, "
+    "learning rate 5e-4, bfloat16.",
+    "paper": "The released defaults of copying. Unknown: how many steps the figure has; seeds.",
+}
+PAPER = Paper(
+    NAME,
+    "Jelassi et al., Repeat after me: Transformers are better than state space models at copying",
+    (
+        Item(
+            "copy",
+            "Copying: data efficiency",
+            "Transformers learn to copy from fewer examples than Mamba and an LSTM",
+            draw_copy,
+            copy_studies,
+            (
+                Claim(
+                    "transformers-first",
+                    f"Mamba and the LSTM need more examples to copy {100 * REACHED:g} % of the strings than Transformers with "
+                    "RoPE and hard ALiBi (ratio of medians above 1)",
+                    _transformers_first,
+                ),
+            ),
+            _COPY_DIFFERS,
+            ("curves",),
+        ),
+        Item(
+            "lengths",
+            "Copying: longer strings",
+            "hard ALiBi copies strings longer than those trained on",
+            draw_lengths,
+            copy_studies,
+            (
+                Claim(
+                    "hard-alibi-furthest",
+                    f"On strings of twice the trained length hard ALiBi exceeds each other model by at least {FURTHER}",
+                    _hard_alibi_furthest,
+                ),
+            ),
+            _COPY_DIFFERS,
+        ),
+        Item(
+            "ngram",
+            "N-gram lookup: data efficiency",
+            "Mamba needs more examples, less so where the query comes first",
+            draw_ngram,
+            ngram_studies,
+            (
+                Claim(
+                    "mamba-needs-more",
+                    f"With the query after the sequence Mamba needs more examples than RoPE to reach {100 * REACHED:g} % "
+                    "(ratio of medians above 1)",
+                    lambda evidence: at_least(_ratio(evidence, "mamba", "rotary", "suffix"), MORE),
+                ),
+                Claim(
+                    "prefix-closes-the-gap",
+                    "With the query before the sequence the ratio of Mamba's examples to RoPE's is smaller",
+                    _prefix_closes_the_gap,
+                ),
+            ),
+            _NGRAM_DIFFERS,
+            ("curves",),
+        ),
+    ),
+)

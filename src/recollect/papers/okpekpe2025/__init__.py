@@ -1,0 +1,17 @@
+"""Okpekpe & Orvieto, "Revisiting associative recall in modern recurrent models" (2025): every figure and table."""
+
+from recollect.papers.item import Paper
+from recollect.papers.okpekpe2025.ablations import TABLE2, TABLE3, TABLE4, VARIANTS
+from recollect.papers.okpekpe2025.copying import FIG5, TABLE1
+from recollect.papers.okpekpe2025.decay import DECAY
+from recollect.papers.okpekpe2025.depth import DEPTH
+from recollect.papers.okpekpe2025.diagrams import FIG8
+from recollect.papers.okpekpe2025.dynamics import FIG6
+from recollect.papers.okpekpe2025.widths import FIG2, FIG3, FIG4, FIG11, FIG12
+from recollect.papers.okpekpe2025.windows import FIG1, FIG7
+
+PAPER = Paper(
+    "okpekpe2025",
+    "Okpekpe & Orvieto, Revisiting associative recall in modern recurrent models",
+    (FIG1, FIG2, FIG3, FIG4, FIG5, TABLE1, FIG6, TABLE2, TABLE3, TABLE4, FIG7, DEPTH, DECAY, FIG8, FIG11, FIG12, VARIANTS),
+)  # fmt: skip

@@ -1,0 +1,134 @@
+"""Figure 5 and Table 1: copying, after Jelassi et al. (2024)."""
+
+from typing import Any
+
+import pandas as pd
+
+from recollect.analysis.scaling import at_best_rate
+from recollect.figures.panels import lines_figure, summary
+from recollect.figures.tables import table_figure
+from recollect.papers.item import Drawing, Item
+from recollect.papers.judge import Claim, Evidence, Finding, Scale, all_of, at_least, best, exceeds
+from recollect.papers.okpekpe2025.settings import FINE, NAME, SEEDS
+from recollect.papers.okpekpe2025.windows import SOLVED, WIDER, wider
+from recollect.study.grid import axis
+from recollect.study.study import Study
+
+MARGIN = 0.5
+"""By how much accuracy the wide Mamba must exceed the deep one: the paper has 1.00 and 0.16."""
+SIZES = {"tiny": (2, 32, 44), "small": (4, 256, 352), "paper": (12, 1024, 1408)}
+"""Layers, width, and the width at which Mamba has as many parameters as with twice the layers."""
+
+
+def models(scale: Scale) -> list[dict[str, Any]]:
+    """Attention, and Mamba as deep and wide, twice as deep, and wider."""
+    layers, width, wide = SIZES[scale]
+    attention = {
+        "mixer": {"kind": "attention", "heads": {"tiny": 2, "small": 4, "paper": 16}[scale]},
+        "positions": "rotary",
+        "tie": False,
+    }
+    mamba = {"mixer": "mamba", "mlp": "none", "norm": "rms", "tie": scale == "paper"}
+    sizes = [
+        {"width": width, "layers": layers},
+        {"width": width, "layers": 2 * layers},
+        {"width": wide, "layers": layers},
+    ]
+    return [{**attention, **sizes[0]}, *({**mamba, **size} for size in sizes)]
+
+
+def studies(scale: Scale) -> list[Study]:
+    """All four models over the grid of rates."""
+    if scale == "tiny":
+        task: dict[str, Any] = {"kind": "copy", "min_length": 2, "length": 5}
+        train: dict[str, Any] = {
+            "lr": FINE["tiny"][1:8], "steps": 800, "batch": 64, "eval_every": 25, "eval_rows": 256, "test_rows": 1024,
+            "stop_at": 0.99,
+        }  # fmt: skip
+    elif scale == "small":
+        task = {"kind": "copy"}
+        train = {"protocol": "jelassi2024", "lr": axis("logspace", 1e-4, 1e-2, 7), "batch": 64}
+    else:
+        task = {"kind": "copy", "packed": True}
+        train = {"protocol": "jelassi2024", "lr": axis("logspace", 1e-5, 1e-1, 17)}
+    return [Study(name=f"{NAME}.copy.{scale}", task=task, model=models(scale), train={**train, "seed": SEEDS[scale]})]
+
+
+def _runs(evidence: Evidence, mixer: str, deep: bool = False, wide: bool = False) -> pd.DataFrame:
+    layers, width, wider_width = SIZES[evidence.scale]
+    return evidence.where(
+        **{"model.mixer": mixer, "layers": layers * (2 if deep else 1), "width": wider_width if wide else width}
+    )
+
+
+def draw_fig5(evidence: Evidence, caption: str) -> Drawing:
+    """Accuracy against learning rate."""
+    runs = evidence.runs
+    if len(runs):
+        layers, width, wide = SIZES[evidence.scale]
+        drawn = [row == ("attention", layers, width) or row == ("mamba", layers, wide) for row in _sizes(runs)]
+        runs = runs.loc[drawn]
+    table = summary(runs, ["model.mixer", "train.lr"])
+    title = "Figure 5: copying, accuracy against learning rate"
+    return lines_figure(table, "train.lr", "model.mixer", title=title, caption=caption, xlabel="learning rate"), table
+
+
+def _sizes(runs: pd.DataFrame) -> list[tuple[str, int, int]]:
+    return list(zip(runs["model.mixer"], runs["model.layers"], runs["model.width"], strict=True))
+
+
+def draw_table1(evidence: Evidence, caption: str) -> Drawing:
+    """Layers, width, parameters, accuracy."""
+    columns = ["model.mixer", "model.layers", "model.width"]
+    table = at_best_rate(evidence.runs, columns) if len(evidence.runs) else pd.DataFrame(columns=columns)
+    shown = ["parameters", "accuracy", "min", "max", "lr", "seeds"]
+    table = pd.DataFrame(table, columns=[*columns, *shown])
+    return table_figure(table, "Table 1: copying", caption), table
+
+
+def _attention_is_wider(evidence: Evidence) -> Finding:
+    runs = _runs(evidence, "attention"), _runs(evidence, "mamba", wide=True)
+    return wider(*runs, ("attention", "mamba"), own_scale=evidence.scale == "paper")
+
+
+def _wide_beats_deep(evidence: Evidence) -> Finding:
+    wide, deep = (
+        best(_runs(evidence, "mamba", wide=True), "wide mamba"),
+        best(_runs(evidence, "mamba", deep=True), "deep mamba"),
+    )
+    return all_of(at_least(wide, SOLVED), exceeds(wide, deep, by=MARGIN))
+
+
+_DIFFERS: dict[Scale, str] = {
+    "tiny": "Strings of 2 to 5 letters, 2 layers of width 32 (twice as deep: 4; wider: 44), at most 800 steps of 64 rows. The "
+    "paper: 12 layers of width 1024, Jelassi's 5 to 20 letters.",
+    "small": "4 layers of width 256 (twice as deep: 8; wider: 352), one example a row, batch 64.",
+    "paper": "Not stated, so Jelassi's: strings of 5 to 20 letters packed into 220 tokens, 2,000 steps of 8. Figure 5's Mamba "
+    "is the one of 12 x 1408, as that of 12 x 1024 copies nothing.",
+}
+FIG5 = Item(
+    "fig5", "Copying: accuracy against learning rate", "Mamba's window is narrow on another task too", draw_fig5, studies,
+    (
+        Claim(
+            "attention-wider",
+            f"In copying, attention's window (accuracy >= {SOLVED}) is at least {WIDER} decades wider than Mamba's",
+            _attention_is_wider,
+        ),
+    ),
+    _DIFFERS,
+)  # fmt: skip
+TABLE1 = Item(
+    "table1", "Copying: width against depth", "with as many parameters a wide Mamba copies, a deep one does not",
+    draw_table1, studies,
+    (
+        Claim(
+            "attention-copies", f"Attention copies at least {SOLVED} of the strings (paper: 100 %)",
+            lambda evidence: at_least(best(_runs(evidence, "attention"), "attention"), SOLVED),
+        ),
+        Claim(
+            "wide-beats-deep", f"The wide Mamba copies at least {SOLVED} of the strings and at least {MARGIN} more than the "
+            "deep one of as many parameters (paper: 100 and 16 %)", _wide_beats_deep,
+        ),
+    ),
+    _DIFFERS,
+)  # fmt: skip

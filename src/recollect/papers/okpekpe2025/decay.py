@@ -1,0 +1,93 @@
+"""Section 7: the size of the mixing matrix's off-diagonal terms against distance, before and after training."""
+
+import pandas as pd
+
+from recollect.analysis.mixing import decay_rate, distance_profiles
+from recollect.analysis.scaling import at_best_rate
+from recollect.figures.panels import lines_figure, summary
+from recollect.papers.item import Drawing, Item
+from recollect.papers.judge import Claim, Estimate, Evidence, Finding, NotEnough, all_of, exceeds, spread
+from recollect.papers.okpekpe2025.settings import differs
+from recollect.papers.okpekpe2025.windows import NEWER, fig7_studies
+from recollect.papers.weights import before_and_after
+from recollect.train.run import RunSpec
+
+FASTER = 0.05
+"""Nats a token by which decay must be faster to count."""
+ROWS = 16
+"""Rows of the task over which sizes are averaged."""
+
+
+def measure(evidence: Evidence, runs: list[RunSpec], device: str) -> pd.DataFrame:
+    """Profiles at the start and the end of training, of each model at its largest width and best rate."""
+    by_id, frames = {run.id: run for run in runs}, []
+    for name in NEWER:
+        some = evidence.runs.loc[evidence.runs["model"] == name]
+        if some.empty:
+            continue
+        some = some.loc[some["model.width"] == some["model.width"].max()]
+        rate = at_best_rate(some, ["model"])["lr"].iloc[0]
+        chosen = [by_id[id] for id in some.loc[some["train.lr"] == rate, "id"]]
+        for run, start, end in before_and_after(chosen, device):
+            tokens = run.task.for_test().batch(run.train.seed, "test", ROWS).tokens
+            for when, model in (("start", start), ("end", end)):
+                profile = distance_profiles(model, tokens)
+                frames.append(profile.assign(model=name, seed=run.train.seed, when=when, lr=run.train.lr))
+    return pd.concat(frames) if frames else pd.DataFrame()
+
+
+def draw(evidence: Evidence, caption: str) -> Drawing:
+    """Size against distance, over that at distance 1; a panel for start and end."""
+    found = evidence.measured
+    if len(found):
+        found = found.loc[found["distance"] >= 1]
+        key = ["model", "seed", "when", "place"]
+        near = found.loc[found["distance"] == 1, [*key, "size"]].rename(columns={"size": "near"})
+        found = found.merge(near, on=key)
+        found = found.assign(size=found["size"] / found["near"])
+    table = summary(found, ["when", "model", "distance"], "size")
+    figure = lines_figure(
+        table, "distance", "model", "when", title="Off-diagonal terms of the mixing matrix", caption=caption,
+        xlabel="distance in tokens", ylabel="mean size, over that at distance 1", logx=False, ylim=None,
+    )  # fmt: skip
+    return figure, table
+
+
+def _rate(evidence: Evidence, name: str, when: str) -> Estimate:
+    found = evidence.measured
+    some = found.loc[(found["model"] == name) & (found["when"] == when)] if len(found) else found
+    if some.empty:
+        raise NotEnough(f"no mixing matrix of {name}")
+    profiles = some.pivot_table(index="seed", columns="distance", values="size", aggfunc="mean")  # one row a seed
+    return spread([decay_rate(profile) for profile in profiles.to_numpy(float)], f"{name}: nats a token")
+
+
+def _decays(when: str):
+    def test(evidence: Evidence) -> Finding:
+        deltanet = _rate(evidence, "deltanet", when)
+        return all_of(*(exceeds(_rate(evidence, name, when), deltanet, by=FASTER) for name in ("mamba", "mamba2")))
+
+    return test
+
+
+DECAY = Item(
+    "decay",
+    "Decay of the mixing matrix",
+    "terms far from the diagonal fade in Mamba and Mamba2, not in DeltaNet",
+    draw,
+    fig7_studies,
+    tuple(
+        Claim(
+            f"faster-at-the-{when}",
+            f"At the {when} of training the off-diagonal terms of Mamba and Mamba2 fade faster with distance than DeltaNet's, "
+            f"each by at least {FASTER} nats a token",
+            _decays(when),
+        )
+        for when in ("start", "end")
+    ),
+    differs(
+        "The paper argues this and shows no figure. Best rate, largest width of Figure 7.",
+        tiny="Batch 64 in this item.",
+    ),
+    measure=measure,
+)

@@ -1,0 +1,56 @@
+"""Section 4: "increasing the number of layers to more than 2 does not provide any further improvement"."""
+
+from recollect.figures.panels import lines_figure
+from recollect.papers.item import Drawing, Item
+from recollect.papers.judge import Claim, Evidence, Finding, Scale, all_of, best, exceeds, not_
+from recollect.papers.okpekpe2025.settings import ALL, FINE, MAIN, differs, model, study
+from recollect.papers.okpekpe2025.widths import best_table
+from recollect.study.study import Study
+
+ADDS = 0.05
+"""Accuracy that more layers must bring to count."""
+
+
+def depth_studies(scale: Scale) -> list[Study]:
+    """One to four layers at one width."""
+    width = {"tiny": 32, "small": 64, "paper": 128}[scale]
+    mixers = ["attention", "mamba"] if scale == "tiny" else MAIN
+    settings = {"paper": [(256, 16)]}.get(scale)
+    rates = [FINE[scale][place] for place in (2, 4, 6, 7)] if scale == "tiny" else None
+    return [
+        study("depth", scale, [model(mixer, scale, width, [1, 2, 3, 4]) for mixer in mixers], settings, rates=rates)
+    ]
+
+
+def draw_depth(evidence: Evidence, caption: str) -> Drawing:
+    """Accuracy against layers."""
+    table = best_table(evidence, ALL)
+    figure = lines_figure(
+        table, "model.layers", "model", title="Accuracy against depth", caption=caption, xlabel="layers", logx=False
+    )
+    return figure, table
+
+
+def _more_adds_nothing(evidence: Evidence) -> Finding:
+    findings = []
+    for name in dict.fromkeys(evidence.where(layers=2)["model"]):
+        two = best(evidence.where(model=name, layers=2), f"{name}, 2 layers")
+        for layers in (3, 4):
+            deeper = best(evidence.where(model=name, layers=layers), f"{name}, {layers} layers")
+            findings.append(not_(exceeds(deeper, two, by=ADDS)))
+    return all_of(*findings)
+
+
+DEPTH = Item(
+    "depth",
+    "Accuracy against depth",
+    "more than two layers add nothing",
+    draw_depth,
+    depth_studies,
+    (
+        Claim(
+            "two-suffice", f"3 and 4 layers bring less than {ADDS} over 2 layers, for every model", _more_adds_nothing
+        ),
+    ),
+    differs("Setting and width of the sentence in section 4 are not stated: (256, 16), width 128."),
+)

@@ -1,0 +1,164 @@
+"""Figure 6: loss and accuracy of one-layer models over training.
+
+The text says that Mamba's loss has a bump, as attention's has; the caption calls Mamba's dynamics smooth. Both are judged.
+A *sudden change* is a bump, or a fall after a plateau, as `analysis.dynamics` defines them; a curve without either is smooth.
+"""
+
+import pandas as pd
+
+from recollect.analysis.dynamics import dynamics
+from recollect.analysis.scaling import at_best_rate, first_width
+from recollect.figures.panels import lines_figure, summary
+from recollect.papers.item import Drawing, Item
+from recollect.papers.judge import (
+    Claim,
+    Estimate,
+    Evidence,
+    Finding,
+    NotEnough,
+    Scale,
+    all_of,
+    at_least,
+    at_most,
+    best,
+    not_,
+)
+from recollect.papers.okpekpe2025.settings import MAIN, SETTINGS, WIDTHS, differs, model, study
+from recollect.study.study import Study
+
+SOLVED, ONE_PAIR, SHARE = 0.95, 0.1, 2 / 3
+"""Accuracy that solves; how far above one pair is still one pair; the share of seeds that must agree."""
+
+
+def studies(scale: Scale) -> list[Study]:
+    """The one-layer models of Figure 3 at (256, 16), which the short version names."""
+    setting = [(256, 16)] if scale == "paper" else SETTINGS[scale]
+    return [study("dynamics", scale, [model(mixer, scale, WIDTHS[scale], 1) for mixer in MAIN], setting)]
+
+
+def chosen(evidence: Evidence, name: str) -> pd.DataFrame:
+    """The runs that are drawn: the smallest width that solves (attention: the largest), at its best rate."""
+    runs = evidence.where(model=name)
+    table = at_best_rate(runs, ["model", "model.width"])
+    width = first_width(table, threshold=SOLVED)["width"].iloc[0]
+    if name == "attention" or width != width:
+        width = table["model.width"].max()
+    lr = table.loc[table["model.width"] == width, "lr"].iloc[0]
+    return runs.loc[(runs["model.width"] == width) & (runs["train.lr"] == lr)]
+
+
+def draw(evidence: Evidence, caption: str) -> Drawing:
+    """Loss and accuracy against epoch or step, training and validation, a panel a model and measure."""
+    curves = pd.DataFrame(columns=["panel", "step", "line", "value"])
+    if len(evidence.runs) and len(evidence.curves):
+        curves = pd.concat(_long(evidence, name) for name in MAIN if name in set(evidence.runs["model"]))
+    table = summary(curves, ["panel", "line", "step"], "value")
+    figure = lines_figure(
+        table, "step", "line", "panel", title="Figure 6: training of 1-layer models", caption=caption, xlabel="step",
+        ylabel="loss in nats, or accuracy", logx=False, columns=2, sharey="col", ylim=None,
+    )  # fmt: skip
+    return figure, table
+
+
+def _long(evidence: Evidence, name: str) -> pd.DataFrame:
+    runs = chosen(evidence, name)
+    curves = evidence.curves.loc[evidence.curves["run"].isin(runs["id"])]
+    head = f"{name} (width {runs['model.width'].iloc[0]})"
+    parts = [
+        curves.assign(panel=f"{head}: {what}", line=kind, value=curves[column])
+        for what, columns in (("loss", ("train_loss", "test_loss")), ("accuracy", ("train_accuracy", "accuracy")))
+        for kind, column in zip(("training", "validation"), columns, strict=True)
+    ]
+    return pd.DataFrame(pd.concat(parts), columns=["run", "panel", "line", "step", "value"])
+
+
+def _found(evidence: Evidence, name: str) -> tuple[Estimate, Estimate, pd.DataFrame]:
+    """The share of seeds whose loss changes suddenly, and of those the share in which accuracy moved with it; the runs."""
+    runs = chosen(evidence, name)
+    curves = evidence.curves
+    if curves.empty or not set(runs["id"]) <= set(curves["run"]):
+        raise NotEnough(f"no curves of {name}")
+    if len(runs) < 2:
+        raise NotEnough(f"one seed of {name} tells no share")
+    rows = dynamics(curves.loc[curves["run"].isin(runs["id"])])
+    sudden = [
+        bump == bump or fall == fall for bump, fall in zip(rows["bump_share"], rows["transition_share"], strict=True)
+    ]
+    moved = [bump or fall for bump, fall in zip(rows["bump_moved"], rows["transition_moved"], strict=True)]
+    return (
+        _share(sudden, f"{name}: seeds with a sudden change"),
+        _share(moved, f"{name}: seeds in which accuracy moved"),
+        runs,
+    )
+
+
+def _share(values: list[bool], name: str) -> Estimate:
+    share = sum(map(bool, values)) / len(values)
+    return Estimate(name, share, share, share, len(values))
+
+
+def _attention(evidence: Evidence) -> Finding:
+    sudden, moved, runs = _found(evidence, "attention")
+    floor = 1 / runs["task.pairs"].iloc[0] + ONE_PAIR
+    return all_of(_most(sudden), _least(moved), at_most(best(runs, "attention: accuracy"), floor))
+
+
+def _mamba_text(evidence: Evidence) -> Finding:
+    sudden, moved, runs = _found(evidence, "mamba")
+    return all_of(_most(sudden), _most(moved), at_least(best(runs, "mamba: accuracy"), SOLVED))
+
+
+def _smooth(name: str):
+    def test(evidence: Evidence) -> Finding:
+        sudden, _, runs = _found(evidence, name)
+        return all_of(_least(sudden), at_least(best(runs, f"{name}: accuracy"), SOLVED))
+
+    return test
+
+
+def _most(share: Estimate) -> Finding:
+    """Yes where most seeds agree, no where most do not, open between."""
+    yes, no = at_least(share, SHARE - 1e-9), at_most(share, 1 - SHARE + 1e-9)
+    return yes if yes.holds or no.holds else Finding(None, yes.numbers, "the seeds do not agree")
+
+
+def _least(share: Estimate) -> Finding:
+    return not_(_most(share))
+
+
+FIG6 = Item(
+    "fig6",
+    "Training dynamics of one-layer models",
+    "attention's loss changes suddenly without a gain in accuracy; Hyena's falls smoothly",
+    draw,
+    studies,
+    (
+        Claim(
+            "attention-bump-without-accuracy",
+            "1-layer attention's validation loss changes suddenly (a bump, or a fall after a plateau) in two thirds of the "
+            f"seeds, accuracy does not move with it, and ends at most {ONE_PAIR} above one pair in K",
+            _attention,
+        ),
+        Claim(
+            "mamba-bump-and-accuracy",
+            "(text) 1-layer Mamba's validation loss changes suddenly in two thirds of the seeds, accuracy moves with it, and "
+            f"ends at {SOLVED} or more",
+            _mamba_text,
+        ),
+        *(
+            Claim(
+                f"{name}-smooth",
+                f"{source}1-layer {name}'s validation loss has no sudden change in two thirds of the seeds, and accuracy ends "
+                f"at {SOLVED} or more",
+                _smooth(name),
+            )
+            for name, source in (("mamba", "(caption) "), ("hyena", ""))
+        ),
+    ),
+    differs(
+        "(256, 16) by the short version; width: the smallest that solves, for attention the largest.",
+        tiny="Smallest width that solves; where none does, the largest.",
+        small="Smallest width that solves; where none does, the largest.",
+    ),
+    needs=("curves",),
+)

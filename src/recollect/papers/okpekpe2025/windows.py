@@ -1,0 +1,171 @@
+"""Figures 1 and 7: over how many decades of learning rate does a model recall?"""
+
+import pandas as pd
+
+from recollect.analysis.window import ZOOLOGY_RATES
+from recollect.figures.panels import lines_figure, summary
+from recollect.figures.window import window_figure
+from recollect.papers.item import Drawing, Item
+from recollect.papers.judge import Claim, Evidence, Finding, Scale, all_of, at_least, at_most, best, exceeds, window_of
+from recollect.papers.okpekpe2025.settings import (
+    DIFFERS,
+    LARGER_BATCH,
+    MAIN,
+    NAME,
+    SETTINGS,
+    WIDTHS,
+    differs,
+    model,
+    study,
+    two_layers,
+)
+from recollect.study.grid import axis
+from recollect.study.study import Study
+
+SOLVED = 0.95
+WIDER = 0.25
+"""Decades by which a window must be wider to count: a quarter, the grid's step at scale `paper`."""
+NARROW = 1.0
+"""Decades that a narrow window has at most."""
+
+
+def wider(wide: pd.DataFrame, narrow: pd.DataFrame, names: tuple[str, str], own_scale: bool) -> Finding:
+    """Whether one model's window is wider than another's. A model that solves at no rate has none to compare, except at the
+    claim's own scale, where that is an answer."""
+    solves = best(narrow, f"{names[1]}: best accuracy")
+    widths = [window_of(runs, f"{name}: decades") for runs, name in zip((wide, narrow), names, strict=True)]
+    if solves.high < SOLVED and not own_scale:
+        numbers = {estimate.name: str(estimate) for estimate in (solves, *widths)}
+        return Finding(False, numbers, f"{names[1]} solves at no rate here, so that there is no window to compare")
+    return exceeds(*widths, by=WIDER)
+
+
+def fig1_studies(scale: Scale) -> list[Study]:
+    """Attention, Hyena and Mamba with two layers; at `small` as at `paper`."""
+    if scale == "tiny":
+        return two_layers(scale)
+    models = [model(mixer, "paper", 64, 2) for mixer in MAIN]
+    full = study("windows", "paper", models, [(64, 4)], rates=axis("logspace", 1e-5, 1e-1, 17))
+    return [full.model_copy(update={"name": f"{NAME}.windows.{scale}"})]
+
+
+def _fig1_runs(evidence: Evidence, name: str) -> pd.DataFrame:
+    return evidence.where(model=name, width=64, layers=2)
+
+
+def _attention_is_wider(other: str):
+    def test(evidence: Evidence) -> Finding:
+        wide, narrow = _fig1_runs(evidence, "attention"), _fig1_runs(evidence, other)
+        return wider(wide, narrow, ("attention", other), own_scale=evidence.scale != "tiny")
+
+    return test
+
+
+def _is_narrow(name: str):
+    def test(evidence: Evidence) -> Finding:
+        runs = _fig1_runs(evidence, name)
+        reached = best(runs, f"{name}: best accuracy")
+        return all_of(at_least(reached, SOLVED), at_most(window_of(runs, f"{name}: decades"), NARROW))
+
+    return test
+
+
+def draw_fig1(evidence: Evidence, caption: str) -> Drawing:
+    """Accuracy against learning rate, with each model's window."""
+    runs = evidence.runs
+    if len(runs):
+        runs = runs.loc[(runs["model.width"] == 64) & (runs["model.layers"] == 2) & runs["model"].isin(MAIN)]
+    title = "Figure 1: accuracy against learning rate, 2 layers"
+    table = summary(runs, ["model", "train.lr"])
+    if runs.empty:
+        return lines_figure(table, "train.lr", "model", title=title, caption=caption, xlabel="learning rate"), table
+    small_print = f"{caption} Band: lowest to highest seed; bars: windows at 0.95; dashed: Zoology's four rates."
+    return window_figure(runs.assign(configuration=runs["model"]), title, small_print), table
+
+
+BOTH: tuple[Scale, ...] = ("small", "paper")
+FIG1 = Item(
+    "fig1",
+    "Accuracy against learning rate",
+    "attention's window of learning rates is wide, Mamba's and Hyena's are narrow",
+    draw_fig1,
+    fig1_studies,
+    (
+        *(
+            Claim(
+                f"wider-than-{name}",
+                f"With 2 layers, attention's learning-rate window (accuracy >= {SOLVED}) is at least {WIDER} decades wider than "
+                f"{name}'s",
+                _attention_is_wider(name),
+                BOTH,
+            )
+            for name in ("mamba", "hyena")
+        ),
+        *(
+            Claim(
+                f"{name}-is-narrow",
+                f"With 2 layers, {name} reaches {SOLVED} at some rate, over at most {NARROW:g} decade of rates",
+                _is_narrow(name),
+                BOTH,
+            )
+            for name in ("mamba", "hyena")
+        ),
+    ),
+    {
+        **differs("Setting (64, 4), width 64.", tiny="Width 64."),
+        "small": f"As at scale paper: 50 epochs, 17 rates, (64, 4), width 64. {DIFFERS['paper']}",
+    },
+)
+
+NEWER = ["mamba", "mamba2", "deltanet"]
+
+
+def _widths(scale: Scale) -> list[int]:
+    return [16, 32] if scale == "tiny" else [width for width in WIDTHS[scale] if width <= 256]
+
+
+def fig7_studies(scale: Scale) -> list[Study]:
+    """Mamba, Mamba2 and DeltaNet with one layer, widths to 256."""
+    models = [model(mixer, scale, _widths(scale), 1) for mixer in NEWER]
+    return [study("newer", scale, models, SETTINGS[scale][-1:], **LARGER_BATCH[scale])]
+
+
+def _more_stable(wide: str, narrow: str):
+    def test(evidence: Evidence) -> Finding:
+        width = _widths(evidence.scale)[-1]
+        one, other = evidence.where(model=wide, width=width), evidence.where(model=narrow, width=width)
+        return wider(one, other, (wide, narrow), own_scale=evidence.scale == "paper")
+
+    return test
+
+
+def draw_fig7(evidence: Evidence, caption: str) -> Drawing:
+    """Accuracy against learning rate, a panel a width."""
+    runs = evidence.runs
+    if len(runs):
+        runs = runs.assign(width=[f"width {width}" for width in runs["model.width"]])
+    table = summary(runs, ["width", "model", "train.lr"])
+    figure = lines_figure(
+        table, "train.lr", "model", "width", title="Figure 7: newer 1-layer models", caption=caption, xlabel="learning rate",
+        marks=ZOOLOGY_RATES,
+    )  # fmt: skip
+    return figure, table
+
+
+FIG7 = Item(
+    "fig7",
+    "Newer recurrent models with one layer",
+    "the windows of DeltaNet, Mamba2 and Mamba, the first the widest",
+    draw_fig7,
+    fig7_studies,
+    tuple(
+        Claim(
+            f"{wide}-over-{narrow}",
+            f"With 1 layer and the largest width, {wide}'s window (accuracy >= {SOLVED}) is at least {WIDER} decades wider than "
+            f"{narrow}'s",
+            _more_stable(wide, narrow),
+        )
+        for wide, narrow in (("deltanet", "mamba2"), ("mamba2", "mamba"))
+    ),
+    differs("The hardest setting; which one the paper shows is not stated.", tiny="Batch 64 in this item."),
+)

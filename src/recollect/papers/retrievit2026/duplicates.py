@@ -1,0 +1,251 @@
+"""Figures 5, 6, 14, 15 and 16: which of several right answers a model gives, and how often none."""
+
+from collections.abc import Callable, Sequence
+from itertools import product
+
+import pandas as pd
+
+from recollect.analysis.duplicates import duplicate_measures, preference_matrix
+from recollect.figures.heatmaps import heatmaps_figure, long_table
+from recollect.figures.panels import lines_figure, summary
+from recollect.papers.examples import REACHED
+from recollect.papers.item import Drawing, Item
+from recollect.papers.judge import (
+    Claim,
+    Estimate,
+    Evidence,
+    Finding,
+    NotEnough,
+    Scale,
+    all_of,
+    at_least,
+    at_most,
+    exceeds,
+    not_,
+    spread,
+)
+from recollect.papers.retrievit2026.settings import FIVE, TITLES, blocks, differs, learnt, of, study, view
+from recollect.study.study import Study
+
+HIGHER, RECENT, EVEN = 0.02, 0.8, 0.2
+"""By how much an error rate must be higher; the share of the last segment that is recency; `uneven` up to which choices are even
+(half the sum of |share - 1/s|)."""
+FOUR = ("RoPE", "M2", "HI-M2-1", "2S-M2")
+QUERIES = ("suffix", "prefix")
+LEARNT = f"after training to at least {REACHED}"
+
+
+def measures(evidence: Evidence, runs: pd.DataFrame) -> pd.DataFrame:
+    """One row a run and number of segments: model, query, error rate, share of the last segment, unevenness."""
+    if evidence.slices.empty or runs.empty:
+        return pd.DataFrame(columns=["run", "name", "query", "segments", "error", "last", "uneven"])
+    inside = evidence.slices.loc[evidence.slices["run"].isin(runs["id"])]
+    about = runs.rename(columns={"task.query": "query"})[["id", "name", "query"]]
+    return duplicate_measures(inside).merge(about, left_on="run", right_on="id")
+
+
+def measure(evidence: Evidence, name: str, query: str, what: str) -> Estimate:
+    """A measure of a model that has learnt the task, averaged over the numbers of segments."""
+    table = measures(evidence, learnt(of(evidence, name, query=query), f"{name} ({query})"))
+    if table.empty:
+        raise NotEnough(f"no duplicate queries were put to {name} ({query})")
+    words = {"error": "error rate", "last": "share of the last segment", "uneven": "unevenness"}
+    by_run = table.pivot_table(index="run", values=what)[what]
+    return spread(by_run.to_numpy(float), f"{name}, {query}: {words[what]}")
+
+
+def draw_errors(
+    title: str, models: Callable[[Scale], Sequence[str]], *queries: str
+) -> Callable[[Evidence, str], Drawing]:
+    """Error rate against the number of segments, a panel a model, a line a kind of query."""
+
+    def drawing(evidence: Evidence, caption: str) -> Drawing:
+        runs = view(evidence)
+        runs = runs.loc[runs["name"].isin(models(evidence.scale)) & runs["task.query"].isin(queries)]
+        table = measures(evidence, runs)
+        order = [TITLES[name] for name in TITLES if name in models(evidence.scale)]
+        table = table.assign(model=[TITLES[name] for name in table["name"]])
+        table = table.sort_values("model", key=lambda column: column.map(order.index), kind="stable")
+        found = summary(table, ["model", "query", "segments"], "error")
+        figure = lines_figure(
+            found, "segments", "query", "model", title=title, caption=caption, xlabel="segments s, each with the query",
+            ylabel="error rate", logx=False, columns=4,
+        )  # fmt: skip
+        return figure, found
+
+    return drawing
+
+
+def draw_preferences(title: str, models: Callable[[Scale], Sequence[str]]) -> Callable[[Evidence, str], Drawing]:
+    """Preference rates: a row of panels a kind of query, a column a model; inside a row for each s, a column a segment."""
+
+    def drawing(evidence: Evidence, caption: str) -> Drawing:
+        runs, cells = view(evidence), {}
+        for query, name in product(QUERIES, models(evidence.scale)):
+            inside = runs.loc[(runs["name"] == name) & (runs["task.query"] == query), "id"]
+            slices = (
+                evidence.slices.loc[evidence.slices["run"].isin(inside)] if len(evidence.slices) else pd.DataFrame()
+            )
+            if len(slices):
+                cells[query, TITLES[name]] = preference_matrix(slices)
+        figure = heatmaps_figure(
+            cells, QUERIES, [TITLES[name] for name in models(evidence.scale)], title=title, caption=caption, xlabel="segment",
+            ylabel="segments s", value="preference rate", write=True,
+        )  # fmt: skip
+        return figure, long_table(cells, ("segments", "segment"), "preference")
+
+    return drawing
+
+
+def _four(scale: Scale) -> tuple[str, ...]:
+    return FOUR
+
+
+def _studies(
+    queries: Sequence[str], references: bool = True, interleaved: bool = False
+) -> Callable[[Scale], list[Study]]:
+    def studies(scale: Scale) -> list[Study]:
+        made = []
+        for query in queries:
+            task = "suffix-99" if query == "suffix" else "prefix-99"
+            made += [study(task, scale, task, FIVE)] if references else []
+            made += [study(f"{query}-blocks-99", scale, task, blocks(scale))] if interleaved else []
+        return made
+
+    return studies
+
+
+def _interleaved_lowest(query: str) -> Callable[[Evidence], Finding]:
+    def test(evidence: Evidence) -> Finding:
+        lowest = measure(evidence, "HI-M2-1", query, "error")
+        return all_of(*(exceeds(measure(evidence, name, query, "error"), lowest) for name in ("RoPE", "M2", "2S-M2")))
+
+    return test
+
+
+def _prefix_harder(evidence: Evidence) -> Finding:
+    def harder(name: str) -> Finding:
+        return exceeds(
+            measure(evidence, name, "prefix", "error"), measure(evidence, name, "suffix", "error"), by=HIGHER
+        )
+
+    return all_of(*(harder(name) for name in ("RoPE", "M2", "2S-M2")), not_(harder("HI-M2-1")))
+
+
+def _all_ratios_low(evidence: Evidence) -> Finding:
+    others = [measure(evidence, name, "suffix", "error") for name in ("RoPE", "M2")]
+    low = [measure(evidence, name, "suffix", "error") for name in blocks(evidence.scale)]
+    return all_of(*(exceeds(other, one) for one in low for other in others))
+
+
+def _even(names: Callable[[Scale], Sequence[str]]) -> Callable[[Evidence], Finding]:
+    return lambda evidence: all_of(
+        *(
+            at_most(measure(evidence, name, query, "uneven"), EVEN)
+            for name in names(evidence.scale)
+            for query in QUERIES
+        )
+    )
+
+
+FIG5 = Item(
+    "fig5",
+    "Duplicate queries: error rates, suffix",
+    "the interleaved hybrid has the lowest error rate",
+    draw_errors("Figure 5: duplicate queries, suffix", _four, "suffix"),
+    _studies(("suffix",)),
+    (
+        Claim(
+            "F3-interleaved-lowest",
+            "The error rate, averaged over s, of interleaved 1:1 Mamba2 is below those of RoPE, Mamba2 and "
+            f"two-stream Mamba2, {LEARNT}",
+            _interleaved_lowest("suffix"),
+        ),
+    ),
+    differs(paper="The caption says suffix, the text prefix: fig14 has both."),
+    ("slices",),
+)
+FIG14 = Item(
+    "fig14",
+    "Duplicate queries: error rates, suffix and prefix",
+    "prefix errors exceed suffix errors except for interleaved",
+    draw_errors("Figure 14: duplicate queries, suffix and prefix", _four, *QUERIES),
+    _studies(QUERIES),
+    (
+        Claim(
+            "F3-prefix-harder",
+            f"The error rate of RoPE, Mamba2 and two-stream is at least {HIGHER} higher with the query before the "
+            f"sequence than after it, and that of interleaved 1:1 is not, {LEARNT}",
+            _prefix_harder,
+        ),
+        Claim(
+            "F3-interleaved-lowest-prefix",
+            f"With the query before the sequence, interleaved 1:1 has the lowest error rate of the four, {LEARNT}",
+            _interleaved_lowest("prefix"),
+        ),
+    ),
+    differs(),
+    ("slices",),
+)
+FIG15 = Item(
+    "fig15",
+    "Duplicate queries: error rates of interleaved models",
+    "every ratio has fewer errors than RoPE and Mamba2",
+    draw_errors("Figure 15: duplicate queries, interleaved N:1", blocks, *QUERIES),
+    _studies(QUERIES, interleaved=True),
+    (
+        Claim(
+            "F3-all-ratios",
+            f"Interleaved models with N = 1 to 4 have lower error rates (suffix) than RoPE and Mamba2, {LEARNT}",
+            _all_ratios_low,
+        ),
+    ),
+    differs(),
+    ("slices",),
+)
+FIG6 = Item(
+    "fig6",
+    "Duplicate queries: preferences",
+    "Mamba2 takes the last segment, Transformers and interleaved choose evenly",
+    draw_preferences("Figure 6: preference rates", _four),
+    _studies(QUERIES),
+    (
+        Claim(
+            "F3-recency",
+            f"With the query before the sequence Mamba2 takes the last segment in at least {RECENT} of the cases, {LEARNT}",
+            lambda evidence: at_least(measure(evidence, "M2", "prefix", "last"), RECENT),
+        ),
+        Claim(
+            "F3-even",
+            f"RoPE and interleaved 1:1 choose evenly (half the sum of |share - 1/s| at most {EVEN}), suffix and prefix, "
+            f"{LEARNT}",
+            _even(lambda scale: ("RoPE", "HI-M2-1")),
+        ),
+        Claim(
+            "F3-two-stream",
+            f"With the query before the sequence two-stream takes the last segment less often than Mamba2, {LEARNT}",
+            lambda evidence: exceeds(
+                measure(evidence, "M2", "prefix", "last"), measure(evidence, "2S-M2", "prefix", "last")
+            ),
+        ),
+    ),
+    differs(),
+    ("slices",),
+)
+FIG16 = Item(
+    "fig16",
+    "Duplicate queries: preferences of interleaved models",
+    "no ratio prefers a place",
+    draw_preferences("Figure 16: preference rates, interleaved N:1", blocks),
+    _studies(QUERIES, references=False, interleaved=True),
+    (
+        Claim(
+            "F3-even-ratios",
+            f"Interleaved models with N = 1 to 4 choose evenly (half the sum of |share - 1/s| at most {EVEN}), suffix "
+            f"and prefix, {LEARNT}",
+            _even(blocks),
+        ),
+    ),
+    differs(),
+    ("slices",),
+)

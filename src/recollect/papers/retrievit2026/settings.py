@@ -1,0 +1,235 @@
+"""The models, tasks and training of Retrievit at each scale, and the studies that its items are views of.
+
+Models by short names: RoPE and NoPE are Transformers; M and M2 are Mamba and Mamba2 (M2x2, M2x4: with two and four times the
+state); HI-M2-3 is interleaved, three Mamba2 layers before each Transformer layer; 2S-M2 is two-stream, 2SR-M2 with the gate on
+the other stream. `paper` is Tables 1 and 2 as printed (its 2:1 and 3:1 rows as their counts say).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from recollect.analysis.groups import groups
+from recollect.papers.examples import REACHED
+from recollect.papers.judge import Evidence, NotEnough, Scale, where
+from recollect.presets import preset
+from recollect.study.study import Study
+
+NAME = "retrievit2026"
+Fields = dict[str, Any]
+TaskName = Literal["suffix", "prefix", "suffix-99", "prefix-99", "position"]
+"""N-gram retrieval with the query after or before the sequence, to 95 % or to 99 %, and position retrieval."""
+TRANSFORMERS = ("RoPE", "NoPE")
+HYBRIDS = {"tiny": ("HI-M2-1", "2S-M2"), "small": ("HI-M2-1", "2S-M2"), "paper": ("HI-M-1", "HI-M2-1", "2S-M", "2S-M2")}
+SSMS = {"tiny": ("M2",), "small": ("M2",), "paper": ("M", "M2")}
+"""Only `paper` has the older Mamba."""
+FIVE = ("RoPE", "NoPE", "M2", "HI-M2-1", "2S-M2")
+"""The models of Figure 4; without NoPE those of Figures 5, 6 and 8."""
+M2_BLOCKS = ("HI-M2-1", "HI-M2-2", "HI-M2-3", "HI-M2-4")
+"""Interleaved models, by how many SSM layers come before a Transformer layer."""
+TITLES = {
+    "RoPE": "Transformer (RoPE)", "NoPE": "Transformer (NoPE)", "M": "Mamba", "M2": "Mamba2", "Mx2": "Mamba, 2 x state",
+    "Mx4": "Mamba, 4 x state", "M2x2": "Mamba2, 2 x state", "M2x4": "Mamba2, 4 x state",
+    **{f"HI-{kind}-{n}": f"interleaved {ssm} {n}:1" for kind, ssm in (("M", "Mamba"), ("M2", "Mamba2")) for n in (1, 2, 3, 4)},
+    "2S-M": "two-stream Mamba", "2S-M2": "two-stream Mamba2", "2SR-M2": "reverse two-stream Mamba2",
+}  # fmt: skip
+"""Names as legends have them, in the order in which they are drawn."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a scale has."""
+
+    ngram: Fields
+    lengths: tuple[int, ...]
+    """Of the sequences it is tested on, the longest trained one first."""
+    segments: tuple[int, ...]
+    """Of duplicate queries."""
+    position: int
+    """Tokens of position retrieval."""
+    seeds: tuple[int, ...]
+    ngram_train: Fields
+    position_train: Fields
+    size: Fields | None = None
+    """Width, layers, heads, rotary fraction and state of the smaller models; None: the paper's own."""
+
+
+RATES, SEEDS = [1e-5, 5e-5, 1e-4], (12345, 123456, 1234567)
+SETTINGS: dict[Scale, Setting] = {
+    "tiny": Setting(
+        ngram={"n": 1, "k": 3, "min_length": 6, "length": 12, "symbols": 32}, lengths=(12, 18, 24, 36, 48), segments=(2, 3),
+        position=10, seeds=(12345, 123456),
+        ngram_train={"lr": 1e-3, "steps": 2000, "batch": 32, "eval_every": 50, "eval_rows": 256, "test_rows": 512},
+        position_train={"lr": 2e-3, "steps": 2500, "batch": 32, "eval_every": 50, "eval_rows": 256, "test_rows": 512},
+        size={"width": 64, "layers": 2, "heads": 2, "rotary": 1.0, "state": 8},
+    ),
+    "small": Setting(
+        ngram={"min_length": 25, "length": 50}, lengths=(50, 62, 75, 87, 100, 150, 200), segments=(2, 3, 4, 10), position=64,
+        seeds=SEEDS,
+        ngram_train={"lr": 5e-4, "steps": 5000, "eval_every": 50, "eval_rows": 1024, "test_rows": 4096, "precision": "bfloat16"},
+        position_train={"lr": 5e-4, "steps": 8000, "eval_every": 100, "test_rows": 8192, "precision": "bfloat16"},
+        size={"width": 256, "layers": 4, "heads": 4, "rotary": 0.25, "state": 16},
+    ),
+    "paper": Setting(
+        ngram={}, lengths=(100, 125, 150, 175, 200, 300, 400), segments=(2, 3, 4, 10), position=200,
+        seeds=SEEDS, ngram_train={"lr": RATES}, position_train={"lr": RATES},
+    ),
+}  # fmt: skip
+HALF = 0.5
+"""The accuracy in position retrieval from which a model counts as having learnt it."""
+VARIANT = ("task.query", "model.tie", "model.residual")
+"""Columns in which runs of one model may differ, but for rate and seed."""
+PAPER_LONGER: Fields = {"steps": 468_750, "stop_at": 0.99}
+"""Up to 30 M examples, or to 99 %: before extrapolation and duplicate queries."""
+
+
+_DIFFERS: dict[Scale, str] = {
+    "tiny": "Models of 2 layers (interleaved N:1: N + 1) and width 64 with untied heads, batch 32, one learning rate, 2 seeds; "
+    "n-gram rows of 6 to 12 tokens among 32 symbols, n = 1, k = 3, at most 2,000 steps to 99 %; position rows of 10 tokens, at "
+    "most 2,500 steps to 95 %. The paper: 150 M parameters, n = 2, rows of 50 to 100 and of 200 tokens, 20 M examples, "
+    "SSMs and hybrids tied.",
+    "small": "Models of 4 layers and width 256 with untied heads, one learning rate, bfloat16; n-gram rows of 25 to 50 tokens, "
+    "at most 5,000 steps; position rows of 64 tokens, at most 8,000 steps. The paper: 150 M parameters, rows of 50 to 100 and "
+    "of 200 tokens, 20 M examples, SSMs and hybrids tied.",
+    "paper": "As printed. Not stated, so chosen: which parameters decay (matrices), one seed for data and weights, float32.",
+}
+
+
+def differs(tiny: str = "", small: str = "", paper: str = "") -> dict[Scale, str]:
+    """The small print of an item: what all have in common, and what it adds."""
+    added: dict[Scale, str] = {"tiny": tiny, "small": small, "paper": paper}
+    return {scale: f"{text} {added[scale]}".strip() for scale, text in _DIFFERS.items()}
+
+
+def model(name: str, scale: Scale) -> Fields:
+    """The fields of a model."""
+    fields, size = preset(_preset(name)), SETTINGS[scale].size
+    if size is None:
+        return fields
+    period = len(fields.get("pattern", "T"))
+    layers = period * math.ceil(size["layers"] / period)
+    return {**_smaller(fields, size), "width": size["width"], "layers": layers, "tie": False}
+
+
+def _preset(name: str) -> str:
+    """HI-M2-3: retrievit-interleaved-mamba2-3."""
+    first, *rest = name.split("-")
+    kinds = {"M": "mamba", "M2": "mamba2"}
+    if name in TRANSFORMERS:
+        return f"retrievit-transformer-{name.lower()}"
+    if first in ("HI", "2S", "2SR"):
+        words = {"HI": "interleaved", "2S": "twostream", "2SR": "reverse"}[first], kinds[rest[0]], *rest[1:]
+        return "-".join(("retrievit", *words))
+    kind, _, times = name.partition("x")
+    return f"retrievit-{kinds[kind]}-{16 * int(times or 1)}"
+
+
+def _smaller(node: Any, size: Fields) -> Any:
+    """The same fields with another number of heads and another state in every mixer."""
+    if not isinstance(node, dict):
+        return node
+    if node.get("kind") == "attention":
+        return {**node, "heads": size["heads"], "rotary_fraction": size["rotary"]}
+    if "state" in node:
+        return {**node, "state": node["state"] * size["state"] // 16}
+    return {name: _smaller(value, size) for name, value in node.items()}
+
+
+def study(part: str, scale: Scale, task: TaskName, models: Sequence[str], **fields: Any) -> Study:
+    """These models on a task, over rates and seeds; `fields` come before those of every model."""
+    built = [{**model(name, scale), **fields} for name in models]
+    return Study(name=f"{NAME}.{part}.{scale}", model=built, **_setting(task, scale))
+
+
+def _setting(task: TaskName, scale: Scale) -> Fields:
+    """Task, training and further tests."""
+    setting = SETTINGS[scale]
+    train = {"protocol": NAME, "seed": list(setting.seeds)}
+    if task == "position":
+        train |= {**setting.position_train, "snapshots": 4}
+        return {"task": {"kind": "position", "length": setting.position}, "train": train}
+    query, _, longer = task.partition("-")
+    asked = {"kind": "ngram", "query": query, **setting.ngram}
+    train |= {**setting.ngram_train, "slices": "final"}
+    if scale == "paper" and not longer:
+        return {"task": asked, "train": train}
+    train |= PAPER_LONGER if scale == "paper" else {"stop_at": 0.99}  # a smaller scale has one study for both
+    tests = [{**asked, "min_length": length, "length": length} for length in setting.lengths[1:]]
+    rest = {name: value for name, value in asked.items() if name not in ("kind", "min_length")}
+    tests += [{**rest, "kind": "duplicates", "segments": s} for s in setting.segments]
+    return {"task": asked, "train": train, "tests": tests}
+
+
+@cache
+def names(scale: Scale) -> dict[str, str]:
+    """The short name of every run of the paper, by its id."""
+    variants: list[tuple[TaskName, Fields]] = [
+        ("suffix", {}), ("prefix", {}), ("suffix-99", {}), ("prefix-99", {}), ("position", {}),
+        ("position", {"tie": True}), ("position", {"tie": False}),
+        ("suffix", {"residual": "released"}), ("suffix-99", {"residual": "released"}),
+    ]  # fmt: skip
+    return {
+        run.id: name for name in TITLES for task, fields in variants for run in study("all", scale, task, [name], **fields).runs()
+    }  # fmt: skip
+
+
+def states(scale: Scale) -> tuple[str, ...]:
+    """SSMs with once, twice and four times the state."""
+    return tuple(f"{name}{times}" for name in SSMS[scale] for times in ("", "x2", "x4"))
+
+
+def blocks(scale: Scale) -> tuple[str, ...]:
+    """Interleaved models with 1 to 4 SSM layers before a Transformer layer."""
+    return tuple(f"HI-{name}-{n}" for name in SSMS[scale] for n in (1, 2, 3, 4))
+
+
+def families(scale: Scale) -> tuple[str, ...]:
+    """The models of Figures 3a and 7a."""
+    return *TRANSFORMERS, *SSMS[scale], *HYBRIDS[scale]
+
+
+def view(evidence: Evidence) -> pd.DataFrame:
+    """The runs with their short `name`, in the order of the legends, each model at its best learning rate only.
+
+    That is the rate at which most seeds get to the accuracy that ends a run, and then the one at which they do so soonest;
+    where none does, the most accurate one.
+    """
+    if evidence.runs.empty:
+        return pd.DataFrame(columns=["id", "name", *VARIANT])
+    known = names(evidence.scale)
+    frame = evidence.runs.assign(name=[known[run] for run in evidence.runs["id"]])
+    order = {name: place for place, name in enumerate(TITLES)}
+    frame = frame.sort_values("name", key=lambda column: column.map(order), kind="stable", ignore_index=True)
+    kept = []
+    for _, group in groups(frame, ["name", *(column for column in VARIANT if column in frame)]):
+        rates = {lr: _rank(part) for lr, part in group.groupby("train.lr")}
+        kept.append(group.loc[group["train.lr"] == min(rates, key=rates.__getitem__)])
+    return pd.concat(kept, ignore_index=True)
+
+
+def _rank(runs: pd.DataFrame) -> tuple[float, float]:
+    """Of a learning rate: the lower the better."""
+    solved = float(np.mean(runs["status"].to_numpy() == "solved"))
+    return -solved, float(np.mean(runs["step"].to_numpy(float))) if solved else -mean_accuracy(runs)
+
+
+def mean_accuracy(runs: pd.DataFrame) -> float:
+    """Over runs; one that diverged before it could be measured has none."""
+    return float(np.mean(runs["accuracy"].fillna(0.0).to_numpy(float)))
+
+
+def learnt(runs: pd.DataFrame, name: str, least: float = REACHED) -> pd.DataFrame:
+    """The same runs, or NotEnough where on average they are below an accuracy: what they do then says nothing."""
+    if (accuracy := mean_accuracy(runs)) < least:
+        raise NotEnough(f"{name} has not learnt the task (accuracy {accuracy:.2f})")
+    return runs
+
+
+def of(evidence: Evidence, name: str, **values: Any) -> pd.DataFrame:
+    """The runs of one model, at its best rate."""
+    return where(view(evidence), name=name, **values)

@@ -1,0 +1,24 @@
+"""A run's weights, which no store keeps: the run trained again, which gives the same numbers."""
+
+from collections.abc import Iterator
+
+import safetensors.torch
+
+from recollect.model import Model, build
+from recollect.study.runner import default_cohort, pack
+from recollect.train.cohort import Ended, train
+from recollect.train.run import RunSpec
+
+
+def before_and_after(runs: list[RunSpec], device: str = "cpu") -> Iterator[tuple[RunSpec, Model, Model]]:
+    """Each run with its model as it starts and as it ends."""
+    for cohort in pack(runs, default_cohort(device)):
+        for event in train(cohort, device, every=float("inf"), weights=True):
+            if isinstance(event, Ended) and event.weights is not None:
+                start, end = (_model(event.run) for _ in range(2))
+                end.load_state_dict(safetensors.torch.load(event.weights), strict=False)  # buffers are not stored
+                yield event.run, start, end
+
+
+def _model(run: RunSpec) -> Model:
+    return build(run.model, run.task.vocabulary, run.row_length, run.train.seed).eval()

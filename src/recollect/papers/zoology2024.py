@@ -1,0 +1,214 @@
+"""Arora et al., "Zoology" (2024), figure 2; and the trade-off of recall against state size of its sequel, the Based paper.
+
+Both have two layers without MLPs (Zoology's identity), four learning rates, and here three seeds instead of one, so that there
+are intervals.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from recollect.analysis.groups import groups
+from recollect.analysis.scaling import at_best_rate, state_sizes
+from recollect.analysis.window import ZOOLOGY_RATES
+from recollect.figures.panels import lines_figure
+from recollect.papers.item import Drawing, Item, Paper
+from recollect.papers.judge import (
+    Claim,
+    Evidence,
+    Finding,
+    NotEnough,
+    Scale,
+    all_of,
+    at_least,
+    best,
+    exceeds,
+    spread,
+)  # fmt: skip
+from recollect.study.study import Study
+
+NAME = "zoology2024"
+SOLVED, BETTER, RISES, NOT_BELOW = 0.95, 0.2, 0.5, 0.05
+"""Accuracy that solves; by how much attention must be better; the rank correlation of accuracy with state size; how far below
+the best recurrent model attention may be."""
+GATED = ["h3", "hyena", "rwkv"]
+MODELS = ["attention", *GATED]
+SETTINGS = {"tiny": [(16, 4)], "small": [(64, 4), (128, 8)], "paper": [(64, 4), (128, 8), (256, 16), (512, 64)]}
+WIDTHS = {"tiny": [16, 32], "small": [64, 128], "paper": [64, 128, 256, 512]}
+MIXTURE = {
+    "tiny": [(8, 2), (16, 2), (16, 4)],
+    "small": [(64, 4), (64, 8), (64, 16)],
+    "paper": [(64, 4), (128, 8), (256, 16), (256, 32), (256, 64)],
+}
+TESTS = {"tiny": [], "small": [], "paper": [(512, 64), (1024, 128), (1024, 256)]}
+"""Longer rows on which models of the mixture are tested as well."""
+MIXERS: list[Any] = [
+    "attention", {"kind": "based", "feature_dim": 8}, "based", "mamba", "mamba2", "deltanet", "hyena", "h3", "rwkv",
+]  # fmt: skip
+LESS: dict[Scale, str] = {
+    "tiny": "16 tokens, 4 pairs, 32 words; fresh rows, batch 64, at most 1,000 steps, head not tied, attention with rotary "
+    "positions, 2 seeds. The paper: 8,192 words, 64 epochs over 100,000 rows, widths 64 to 512.",
+    "small": "8 epochs instead of 64; widths 64 and 128; 3 seeds.",
+    "paper": "3 seeds instead of 1.",
+}
+
+
+def _tasks(scale: Scale, settings: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+    small = {"vocab": 32} if scale == "tiny" else {}
+    extra = {"filler": "blank", "variant": "zoology", **small}
+    return [{"kind": "mqar", "length": length, "pairs": pairs, **extra} for length, pairs in settings]
+
+
+def _model(mixer: Any, scale: Scale) -> dict[str, Any]:
+    """Two layers without MLPs; dropout on embeddings and attention as in the released configuration."""
+    kind = mixer if isinstance(mixer, str) else mixer["kind"]
+    fields: dict[str, Any] = {"width": WIDTHS[scale], "layers": 2, "mlp": "identity"}
+    if scale == "tiny":
+        return {"mixer": mixer, **fields, "tie": False, **({"positions": "rotary"} if kind == "attention" else {})}
+    if kind == "attention":
+        mixer = {"kind": "attention", "dropout": 0.1}
+    return {"mixer": mixer, **fields, "dropout_embedding": 0.1}
+
+
+def _train(scale: Scale) -> dict[str, Any]:
+    how: dict[Scale, dict[str, Any]] = {
+        "tiny": {"protocol": NAME, "steps": 1000, "train_rows": 0, "batch": 64, "eval_every": 25, "eval_rows": 256,
+                 "test_rows": 1024, "seed": [42, 123]},
+        "small": {"protocol": NAME, "epochs": 8, "seed": [42, 123, 777]},
+        "paper": {"protocol": NAME, "seed": [42, 123, 777]},
+    }  # fmt: skip
+    return {"lr": [float(f"{rate:.12g}") for rate in ZOOLOGY_RATES], **how[scale]}
+
+
+def fig2_studies(scale: Scale) -> list[Study]:
+    """Four models, every setting and width."""
+    models = [_model(mixer, scale) for mixer in MODELS]
+    tasks = _tasks(scale, SETTINGS[scale])
+    return [Study(name=f"{NAME}.fig2.{scale}", task=tasks, model=models, train=_train(scale))]
+
+
+def _table(runs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Accuracy at the best rate, as `lines_figure` takes it."""
+    table = (
+        at_best_rate(runs, by) if len(runs) else pd.DataFrame(columns=[*by, "accuracy", "min", "max", "low", "high"])
+    )
+    return table.drop(columns=["low", "high"]).rename(columns={"accuracy": "mean", "min": "low", "max": "high"})
+
+
+def draw_fig2(evidence: Evidence, caption: str) -> Drawing:
+    """Accuracy against width, a panel a setting."""
+    table = _table(evidence.runs, ["model.mixer", "task.length", "task.pairs", "model.width"])
+    table["panel"] = [f"({row['task.length']}, {row['task.pairs']})" for _, row in table.iterrows()]
+    figure = lines_figure(
+        table, "model.width", "model.mixer", "panel", title="Zoology, figure 2: accuracy against width", caption=caption,
+        xlabel="width", columns=4,
+    )  # fmt: skip
+    return figure, table
+
+
+def _kind(evidence: Evidence, kind: str, **values: Any) -> pd.DataFrame:
+    return evidence.where(**{"model.mixer": kind, **values})
+
+
+def _attention_solves(evidence: Evidence) -> Finding:
+    cells = groups(_kind(evidence, "attention"), ["task.length", "model.width"])
+    named = [(f"attention, {at['task.length']} tokens, width {at['model.width']}", rows) for at, rows in cells]
+    return all_of(*(at_least(best(rows, name), SOLVED) for name, rows in named))
+
+
+def _gated_fall_short(evidence: Evidence) -> Finding:
+    length, width = max(evidence.runs["task.length"], default=0), min(evidence.runs["model.width"], default=0)
+    attention = best(_kind(evidence, "attention", length=length, width=width), "attention")
+    others = [best(_kind(evidence, kind, length=length, width=width), kind) for kind in GATED]
+    return all_of(*(exceeds(attention, other, by=BETTER) for other in others))
+
+
+FIG2 = Item(
+    "fig2",
+    "Accuracy against width, four rates",
+    "attention solves at any width, gated convolutions need width",
+    draw_fig2,
+    fig2_studies,
+    (
+        Claim("attention-solves", f"2-layer attention reaches {SOLVED} at every width and setting", _attention_solves),
+        Claim(
+            "gated-fall-short",
+            f"In the longest setting at the smallest width, attention is at least {BETTER} better than each of H3, Hyena and "
+            "RWKV",
+            _gated_fall_short,
+        ),
+    ),
+    LESS,
+)
+
+
+def tradeoff_studies(scale: Scale) -> list[Study]:
+    """Nine mixers on a mixture of settings."""
+    task = {"kind": "mixture", "parts": _tasks(scale, MIXTURE[scale])}
+    models = [_model(mixer, scale) for mixer in MIXERS]
+    tests = _tasks(scale, TESTS[scale])
+    return [Study(name=f"{NAME}.tradeoff.{scale}", task=task, model=models, train=_train(scale), tests=tests)]
+
+
+def _with_state(evidence: Evidence) -> pd.DataFrame:
+    """The runs with the size of their state."""
+    sizes = state_sizes(run for study in tradeoff_studies(evidence.scale) for run in study.runs())
+    return evidence.runs.assign(state=evidence.runs["id"].map(sizes.get)) if len(evidence.runs) else evidence.runs
+
+
+def draw_tradeoff(evidence: Evidence, caption: str) -> Drawing:
+    """Accuracy against state size, a line a mixer, widths along it."""
+    table = _table(_with_state(evidence), ["model", "model.width", "state"])
+    figure = lines_figure(
+        table, "state", "model", title="Recall against state size", caption=caption,
+        xlabel="elements of recurrent state after the longest row",
+    )  # fmt: skip
+    return figure, table
+
+
+def _rises_with_state(evidence: Evidence) -> Finding:
+    runs = _with_state(evidence)
+    if runs.empty:
+        raise NotEnough("no run has ended")
+    recurrent = runs.loc[runs["model.mixer"] != "attention"]
+    correlations = []
+    for _, one in recurrent.groupby("train.seed"):
+        table = at_best_rate(one, ["model", "model.width", "state"])
+        correlations.append(float(np.corrcoef(table["state"].rank(), table["accuracy"].rank())[0, 1]))
+    return at_least(spread(correlations, "rank correlation of accuracy with state"), RISES)
+
+
+def _attention_leads(evidence: Evidence) -> Finding:
+    width = max(evidence.runs["model.width"], default=0)
+    attention = best(_kind(evidence, "attention", width=width), "attention")
+    others = [best(evidence.where(model=name, width=width), name) for name in dict.fromkeys(evidence.runs["model"])]
+    leader = max((other for other in others if not other.name.startswith("attention")), key=lambda other: other.value)
+    return exceeds(attention, leader, by=-NOT_BELOW)
+
+
+TRADEOFF = Item(
+    "tradeoff",
+    "Recall against state size",
+    "over recurrent models and widths, more state goes with better recall",
+    draw_tradeoff,
+    tradeoff_studies,
+    (
+        Claim(
+            "more-state-recalls-better",
+            f"Over recurrent models and widths, accuracy at the best rate has a rank correlation of at least {RISES} with "
+            "state size",
+            _rises_with_state,
+        ),
+        Claim(
+            "attention-leads",
+            f"At the largest width, attention is no more than {NOT_BELOW} below the best recurrent model",
+            _attention_leads,
+        ),
+    ),
+    {scale: f"{text} Mixture of settings, all read at once." for scale, text in LESS.items()},
+)
+PAPER = Paper(
+    NAME, "Arora et al., Zoology: measuring and improving recall (and the Based paper's trade-off)", (FIG2, TRADEOFF)
+)

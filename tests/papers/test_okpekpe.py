@@ -1,0 +1,231 @@
+"""Every claim of Okpekpe & Orvieto is judged right on made-up results: where it holds, fails, and where seeds disagree."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import pandas as pd
+import pytest
+
+from recollect.analysis.window import ZOOLOGY_RATES
+from recollect.papers.judge import Evidence, judge
+from recollect.papers.okpekpe2025 import PAPER
+from recollect.papers.okpekpe2025.decay import FASTER
+from recollect.train.run import RunSpec
+
+Law = Callable[[RunSpec], float]
+RATE = {"wide": (4e-4, 3e-2), "narrow": (4e-3, 6e-3), "none": (1.0, 1.0)}
+
+
+def constant(value: float) -> Law:
+    return lambda run: value
+
+
+def mixed(one: Law, other: Law) -> Law:
+    """Seed 42 goes by one law, the others by another."""
+    return lambda run: one(run) if run.train.seed == 42 else other(run)
+
+
+def by_model(laws: dict[str, Law], otherwise: float = 0.5) -> Law:
+    """By the mixer's name, or the model's title."""
+
+    def law(run: RunSpec) -> float:
+        return laws.get(run.model.title, laws.get(run.model.mixer.kind, constant(otherwise)))(run)
+
+    return law
+
+
+def window(kind: str) -> Law:
+    low, high = RATE[kind]
+    return lambda run: 0.99 if low <= run.train.lr <= high else 0.1
+
+
+def windows(**kinds: str) -> Law:
+    return by_model({name: window(kind) for name, kind in kinds.items()}, 0.1)
+
+
+def fine_gain(run: RunSpec) -> float:
+    """Only rates that Zoology did not try are good."""
+    return 0.3 if any(math.isclose(run.train.lr, rate, rel_tol=0.01) for rate in ZOOLOGY_RATES) else 0.9
+
+
+def deep(run: RunSpec) -> float:
+    return 0.99 if run.model.layers >= 3 else 0.5
+
+
+def second_layer(run: RunSpec) -> float:
+    return 0.99 if run.model.layers >= 2 else 0.25
+
+
+def by_width(run: RunSpec) -> float:
+    return run.model.width / 70
+
+
+def wide_copies(run: RunSpec) -> float:
+    return 0.99 if run.model.width == 44 else 0.1
+
+
+def only_without_positions(run: RunSpec) -> float:
+    return 0.9 if run.model.positions == "none" else 0.5
+
+
+def only_clean(run: RunSpec) -> float:
+    return 0.9 if run.task.variant == "clean" else 0.5  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def trio(holds: Law, fails: Law) -> tuple[Law, Law, Law]:
+    return holds, fails, mixed(holds, fails)
+
+
+WIDE = {
+    name: trio(windows(attention="wide", **{name: "narrow"}), windows(attention="narrow", **{name: "wide"}))
+    for name in ("mamba", "hyena")
+}
+SOLVES, FAILS = trio(constant(0.99), constant(0.5)), trio(constant(0.25), constant(0.9))
+SAME = {f"{name}-unchanged": trio(constant(0.5), only_without_positions) for name in ("mamba", "hyena", "rwkv", "h3")}
+CASES: dict[tuple[str, str], tuple[Law, Law, Law]] = {
+    **{("fig1", f"wider-than-{name}"): laws for name, laws in WIDE.items()},
+    **{("fig1", f"{name}-is-narrow"): trio(windows(**{name: "narrow"}), windows(**{name: "wide"})) for name in WIDE},
+    ("fig2", "attention-solves"): SOLVES,
+    ("fig2", "finer-grid-helps"): trio(fine_gain, constant(0.5)),
+    ("fig2", "mamba-gains-most"): trio(by_model({"mamba": fine_gain}), by_model({"h3": fine_gain})),
+    ("fig3", "recurrent-gain-with-width"): trio(by_width, constant(0.5)),
+    ("fig3", "attention-does-not-gain"): FAILS,
+    ("fig3", "attention-recalls-one-pair"): trio(constant(0.25), constant(0.05)),
+    ("fig4", "width-helps-mamba"): trio(by_width, constant(0.5)),
+    ("fig4", "depth-helps-attention"): trio(second_layer, constant(0.25)),
+    ("fig5", "attention-wider"): WIDE["mamba"],
+    ("table1", "attention-copies"): SOLVES,
+    ("table1", "wide-beats-deep"): trio(wide_copies, constant(0.99)),
+    **{("table2", name): SOLVES for name in ("attention-conv-on-qkv", "mamba", "mamba-w-o-conv1d", "mamba-w-o-gating", "s6-mlp")},
+    ("table2", "attention"): FAILS,
+    ("table3", "attention-conv-on-k"): SOLVES,
+    ("table3", "attention-conv-on-v"): SOLVES,
+    ("table3", "attention-conv-on-q"): FAILS,
+    **{("table4", name): laws for name, laws in SAME.items()},
+    ("fig7", "deltanet-over-mamba2"): trio(windows(deltanet="wide", mamba2="narrow"), windows(deltanet="narrow", mamba2="wide")),
+    ("fig7", "mamba2-over-mamba"): trio(windows(mamba2="wide", mamba="narrow"), windows(mamba2="narrow", mamba="wide")),
+    ("depth", "two-suffice"): trio(constant(0.5), deep),
+    ("variants", "variants-agree"): trio(constant(0.5), only_clean),
+}  # fmt: skip
+"""By item and claim: a law under which it holds, one under which it fails, one under which seeds disagree."""
+ELSEWHERE = {
+    *(("fig6", name) for name in ("attention-bump-without-accuracy", "mamba-bump-and-accuracy", "mamba-smooth", "hyena-smooth")),
+    *(("decay", f"faster-at-the-{when}") for when in ("start", "end")),
+}  # fmt: skip
+"""Claims that rest on curves or matrices: tested below."""
+ANSWERS = ("holds", "not seen at this scale", "not enough runs")
+
+
+def claim_of(item: str, name: str):
+    return next(claim for claim in PAPER.item(item).claims if claim.name == name)
+
+
+def test_no_claim_is_left_out():
+    stated = {(item.name, claim.name) for item in PAPER.items for claim in item.claims}
+    assert stated == CASES.keys() | ELSEWHERE
+
+
+@pytest.mark.parametrize(("item", "name"), CASES)
+def test_claims_are_judged(item, name, made_up):
+    claim = claim_of(item, name)
+    for law, answer in zip(CASES[item, name], ANSWERS, strict=True):
+        verdict = judge(claim, made_up(PAPER.item(item), "tiny", law))
+        assert verdict.answer == answer, (verdict.numbers, verdict.note)
+        assert verdict.numbers, "a verdict names the numbers it rests on"
+
+
+def test_a_model_that_solves_nowhere_has_no_window_to_compare(made_up):
+    claim = claim_of("fig1", "wider-than-mamba")
+    law = windows(attention="wide", mamba="none")
+    assert judge(claim, made_up(PAPER.item("fig1"), "tiny", law)).answer == "not seen at this scale"
+    assert judge(claim, made_up(PAPER.item("fig1"), "small", law)).answer == "holds", (
+        "at the paper's protocol it is an answer"
+    )
+    narrow = windows(attention="narrow", mamba="wide")
+    assert judge(claim, made_up(PAPER.item("fig1"), "small", narrow)).answer == "does not hold"
+
+
+def curve(sudden: bool, moves: bool) -> list[dict[str, float]]:
+    """A plateau and a fall, or a smooth fall; accuracy rises with it or stays."""
+    points = []
+    for step in range(25, 1001, 25):
+        done = 1 / (1 + math.exp(-(step - 500) / 15)) if sudden else 1 - math.exp(-step / 250)
+        accuracy = 0.25 + (0.74 * done if moves else 0.0)
+        points.append({"step": step, "test_loss": 3 - 2 * done, "train_loss": 3 - 2 * done, "accuracy": accuracy,
+                       "train_accuracy": accuracy})  # fmt: skip
+    return points
+
+
+BUMP = {
+    "attention-bump-without-accuracy": (True, False, 0.25),
+    "mamba-bump-and-accuracy": (True, True, 0.99),
+    "mamba-smooth": (False, True, 0.99),
+    "hyena-smooth": (False, True, 0.99),
+}
+
+
+@pytest.mark.parametrize("name", BUMP)
+def test_dynamics_are_judged(name, made_up):
+    sudden, moves, accuracy = BUMP[name]
+    as_said, otherwise = (lambda run: curve(sudden, moves)), (lambda run: curve(not sudden, moves))
+    both = lambda run: as_said(run) if run.train.seed == 42 else otherwise(run)  # noqa: E731
+    for found, answer in zip((as_said, otherwise, both), ANSWERS, strict=True):
+        verdict = judge(claim_of("fig6", name), made_up(PAPER.item("fig6"), "tiny", constant(accuracy), found))
+        assert verdict.answer == answer, (verdict.numbers, verdict.note)
+
+
+@pytest.mark.parametrize("when", ["start", "end"])
+def test_decay_is_judged(when, made_up):
+    def measured(faster: list[float]) -> pd.DataFrame:
+        rows = []
+        for seed, more in enumerate(faster):
+            for model in ("mamba", "mamba2", "deltanet"):
+                rate = 0.1 + (0 if model == "deltanet" else more)
+                rows += [{"model": model, "seed": seed, "when": moment, "place": "m", "distance": d, "size": math.exp(-rate * d)}
+                         for d in range(16) for moment in ("start", "end")]  # fmt: skip
+        return pd.DataFrame(rows)
+
+    for faster, answer in zip(([0.2, 0.3], [0.0, 0.01], [0.0, 2 * FASTER]), ANSWERS, strict=True):
+        evidence = made_up(PAPER.item("decay"), "tiny", constant(0.5), measured=measured(faster))
+        verdict = judge(claim_of("decay", f"faster-at-the-{when}"), evidence)
+        assert verdict.answer == answer, (verdict.numbers, verdict.note)
+
+
+@pytest.mark.parametrize("item", [item.name for item in PAPER.items])
+def test_items_are_drawn_whole_partly_and_without_runs(item, made_up):
+    one = PAPER.item(item)
+    whole = made_up(one, "tiny", by_width, lambda run: curve(True, True))
+    first = set(whole.runs["model"][:1]) if len(whole.runs) else set()
+    partly = dataclasses.replace(whole, runs=whole.runs[whole.runs["model"].isin(first)] if first else whole.runs)
+    for evidence in (whole, partly, Evidence("tiny", pd.DataFrame(), whole.asked)):
+        figure, numbers = one.draw(evidence, one.caption(evidence))
+        assert len(figure.axes) > 0
+        assert len(numbers) or evidence.runs.empty or one.measure
+    assert not whole.asked or "Scale tiny" in one.caption(whole)
+
+
+def test_figure_1_at_small_scale_is_the_papers_protocol():
+    runs = PAPER.item("fig1").runs("small")
+    assert len(runs) == 3 * 17 * 3
+    assert {run.model.mixer.kind for run in runs} == {"attention", "hyena", "mamba"}
+    assert {(run.train.epochs, run.train.train_rows, run.train.batch) for run in runs} == {(50, 100_000, 512)}
+    assert {run.train.seed for run in runs} == {42, 123, 777}
+    rates = sorted({run.train.lr for run in runs})
+    assert (len(rates), rates[0], rates[-1]) == (17, 1e-5, 1e-1)
+
+
+def test_items_share_runs():
+    names = ("fig1", "fig2", "fig11", "fig3", "fig6", "fig7", "decay")
+    ids = {name: {run.id for run in PAPER.item(name).runs("tiny")} for name in names}
+    assert ids["fig2"] == ids["fig11"]
+    assert ids["fig1"] == ids["fig2"]
+    assert ids["fig6"] < ids["fig3"]
+    assert ids["decay"] == ids["fig7"]
+
+
+def test_zoologys_rates_are_in_the_finer_grid_at_every_scale():
+    for scale in ("tiny", "small", "paper"):
+        rates = PAPER.item("fig2").studies(scale)[0].train["lr"]
+        for rate in ZOOLOGY_RATES:
+            assert any(math.isclose(rate, other, rel_tol=1e-9) for other in rates), (scale, rate)

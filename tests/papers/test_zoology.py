@@ -1,0 +1,65 @@
+"""Zoology's claims are judged right on made-up results."""
+
+import pandas as pd
+import pytest
+
+from recollect.analysis.scaling import state_sizes
+from recollect.papers.judge import Evidence, judge
+from recollect.papers.zoology2024 import PAPER
+from recollect.train.run import RunSpec
+
+
+def mixed(one, other):
+    return lambda run: one(run) if run.train.seed == 42 else other(run)
+
+
+def trio(holds, fails):
+    return holds, fails, mixed(holds, fails)
+
+
+def attention_only(run: RunSpec) -> float:
+    return 0.99 if run.model.mixer.kind == "attention" else 0.2
+
+
+def more(run: RunSpec) -> float:
+    return min(1.0, state_sizes([run])[run.id] / 10_000)
+
+
+def less(run: RunSpec) -> float:
+    return 1 - more(run)
+
+
+CASES = {
+    ("fig2", "attention-solves"): trio(lambda run: 0.99, lambda run: 0.5),
+    ("fig2", "gated-fall-short"): trio(attention_only, lambda run: 0.99),
+    ("tradeoff", "more-state-recalls-better"): trio(more, less),
+    ("tradeoff", "attention-leads"): trio(attention_only, lambda run: 1 - attention_only(run)),
+}
+
+
+def test_no_claim_is_left_out():
+    assert {(item.name, claim.name) for item in PAPER.items for claim in item.claims} == CASES.keys()
+
+
+@pytest.mark.parametrize(("item", "name"), CASES)
+def test_claims_are_judged(item, name, made_up):
+    claim = next(claim for claim in PAPER.item(item).claims if claim.name == name)
+    for law, answer in zip(CASES[item, name], ("holds", "not seen at this scale", "not enough runs"), strict=True):
+        verdict = judge(claim, made_up(PAPER.item(item), "tiny", law))
+        assert verdict.answer == answer, (verdict.numbers, verdict.note)
+
+
+@pytest.mark.parametrize("item", PAPER.items, ids=lambda item: item.name)
+def test_items_are_drawn_with_and_without_runs(item, made_up):
+    for evidence in (made_up(item, "tiny", attention_only), Evidence("tiny", pd.DataFrame(), 4)):
+        figure, numbers = item.draw(evidence, item.caption(evidence))
+        figure.canvas.draw()
+        assert bool(len(numbers)) == bool(len(evidence.runs))
+
+
+def test_the_paper_scale_is_the_printed_protocol():
+    runs = PAPER.item("fig2").runs("paper")
+    assert {run.train.epochs for run in runs} == {64}
+    assert {run.train.stop_at for run in runs} == {0.99}
+    assert len({run.train.lr for run in runs}) == 4
+    assert {run.model.mlp for run in runs} == {"identity"}
