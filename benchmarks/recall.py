@@ -2,7 +2,7 @@
 
     python benchmarks/recall.py [--store results/recall.sqlite] [--workers 2]
 
-MQAR (32, 4) with 64 tokens, width 64, MLPs, head not tied, batch 64, at most 700 steps, ends at 95 %; two learning rates
+MQAR (32, 4) with 64 tokens, width 64, MLPs, head not tied, batch 32, at most 700 steps, ends at 95 %; two learning rates
 (1e-3 and 3e-3 for attention, 3e-3 and 1e-2 for the others), one seed. Each cell is the best rate's: steps to 95 %, or the
 accuracy reached. Interrupted, the same command goes on.
 """
@@ -45,7 +45,7 @@ def study() -> Study:
         train={
             "seed": 1,
             "steps": 700,
-            "batch": 64,
+            "batch": 32,
             "eval_every": 50,
             "eval_rows": 128,
             "test_rows": 1024,
