@@ -7,7 +7,8 @@ import recollect
 
 ROOMS = [
     "spec", "imported", "rng", "tasks", "ops", "mixers", "architecture", "presets", "model", "train", "study", "analysis",
-    "figures", "export", "evaluate", "testing", "diagram", "progress", "tables", "papers", "report", "probe", "bench", "demo", "cli",
+    "figures", "export", "evaluate", "testing", "diagram", "progress", "tables", "papers", "report", "probe", "bench",
+    "demo", "cli",
 ]  # fmt: skip
 SOURCE = Path(recollect.__file__).parent
 

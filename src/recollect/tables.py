@@ -94,12 +94,12 @@ def bench_table(frame: pd.DataFrame) -> Table:
     table = _table("a run and step", "mixer")
     shares = ("sampling", "head", "mixers", "optimiser")
     _right(table, "members", "ms", "times faster", "first step, s", "memory, GiB", "of the roofline", *shares)
-    for row in frame.itertuples():
-        members = str(row.members) if row.members else "one at a time"
-        numbers = (row.ms, row.speedup, row.first_step_s, row.memory_gib)
-        percents = (row.roofline, *(getattr(row, share) for share in shares))
+    for row in frame.to_dict("records"):
+        members = str(row["members"]) if row["members"] else "one at a time"
+        numbers = (row["ms"], row["speedup"], row["first_step_s"], row["memory_gib"])
+        percents = (row["roofline"], *(row[share] for share in shares))
         cells = ["-" if x != x else f"{x:.3g}" for x in numbers] + ["-" if x != x else f"{x:.0%}" for x in percents]
-        table.add_row(str(row.mixer), members, *cells)
+        table.add_row(str(row["mixer"]), members, *cells)
     return table
 
 

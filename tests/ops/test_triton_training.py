@@ -40,7 +40,9 @@ def gradients(y: Tensor, leaves: list[Tensor]) -> list[Tensor]:
     return [y, *torch.autograd.grad((y * weights).sum(), leaves)]
 
 
-def attention_error(members: int, rows: int, length: int, heads: int, dim: int, dtype=torch.float32, device="cpu") -> float:
+def attention_error(
+    members: int, rows: int, length: int, heads: int, dim: int, dtype=torch.float32, device="cpu"
+) -> float:
     from recollect.ops.attention import _packed, attention_definition
 
     def plain(qkv: Tensor) -> Tensor:
@@ -55,7 +57,9 @@ def attention_error(members: int, rows: int, length: int, heads: int, dim: int, 
     )  # fmt: skip
 
 
-def loss_error(members: int, rows: int, answers: int, width: int, vocabulary: int, dtype=torch.float32, device="cpu") -> float:
+def loss_error(
+    members: int, rows: int, answers: int, width: int, vocabulary: int, dtype=torch.float32, device="cpu"
+) -> float:
     from recollect.ops.answer_loss import _fused, cross_entropy
 
     torch.manual_seed(vocabulary)

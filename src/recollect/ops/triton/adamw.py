@@ -5,7 +5,7 @@ One pass: every number of a parameter, its gradient and its two moments is read 
 Shapes: p, g, m, v (members, ...), contiguous; scales (members, 8) as train/adamw.py stacks them.
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false
+# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
 # (Triton's language looks like Python, but its types are its own.)
 
 import torch

@@ -7,7 +7,7 @@ answers). No atomics: the same bits on every run.
 Shapes: x (groups, answers, width), w (groups, vocabulary, width), answers, losses, lse, best (groups, answers).
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false
+# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
 # (Triton's language looks like Python, but its types are its own.)
 
 import torch

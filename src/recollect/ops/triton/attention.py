@@ -11,7 +11,7 @@ kernel does. No atomics: the same bits on every run.
 Shapes: qkv (rows, length, 3, heads, dim), y (rows, length, heads, dim), lse (rows, heads, length).
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false
+# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
 # (Triton's language looks like Python, but its types are its own.)
 
 import math
