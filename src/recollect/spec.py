@@ -16,6 +16,8 @@ class SpecError(ValueError):
 def nearest(word: str, choices: Iterable[str]) -> str:
     """What to add to an error about an unknown `word`: the nearest choice, then all of them."""
     choices = sorted(choices)
+    if not choices:
+        return "there are none"
     close = difflib.get_close_matches(word, choices, n=1)
     return (f"did you mean {close[0]!r}? " if close else "") + "choose from: " + ", ".join(choices)
 
