@@ -17,8 +17,8 @@ def export(
 ) -> None:
     """A trained model as a folder: weights, specification, and an example that loads it.
 
-    Weights are there after `recollect run STUDY.yaml --keep-weights`. Any other run is trained again from its specification, on the CPU
-    to the bit.
+    Weights are there after `recollect run STUDY.yaml --keep-weights`. Any other run is trained again from its specification, on
+    the CPU to the bit.
     """
     from rich.progress import Progress
 
