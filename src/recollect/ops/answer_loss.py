@@ -22,11 +22,12 @@ def cross_entropy(logits: Tensor, answers: Tensor) -> Tensor:
 
 
 def answer_loss(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor]:
-    """Losses and best tokens; on a GPU without ever storing the logits."""
-    if x.is_cuda and available(x) and x.shape[-1] <= MAX_WIDTH:
-        if torch.is_autocast_enabled(x.device.type):
-            x = x.to(torch.get_autocast_dtype(x.device.type))
-        losses, _, best = _fused(x.reshape(1, -1, x.shape[-1]), w[None], answers.reshape(1, -1))
+    """Losses and best tokens; on a GPU in short numbers without ever storing the logits."""
+    device = x.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+    if x.is_cuda and available(x) and dtype in (torch.bfloat16, torch.float16) and x.shape[-1] <= MAX_WIDTH:
+        rows = x.to(dtype).reshape(1, -1, x.shape[-1])
+        losses, _, best = _fused(rows, w[None], answers.reshape(1, -1))
         return losses.view(answers.shape), best.view(answers.shape)
     logits = torch.nn.functional.linear(x, w)
     return cross_entropy(logits, answers), logits.argmax(-1)
