@@ -76,7 +76,8 @@ def test_a_test_for_each_check():
 
 def test_pytest_is_not_needed_to_check():
     code = "import sys; sys.modules['pytest'] = None; import recollect.testing"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 class LooksAhead(Sound):

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from recollect.model import build
+from recollect.model import build, outline
 from recollect.ops.answer_loss import answer_loss
 from recollect.study.plan import work_of
 from recollect.train.cohort import Cohort, out_of_memory
@@ -182,7 +182,7 @@ def _row(setting: Setting, members: int, seconds: float, alone: float, run: RunS
 
 def step_bytes(run: RunSpec) -> float:
     """Bytes a training step moves at the least, as this file's head says."""
-    model = build(run.model, run.task.vocabulary, run.row_length, seed=0)
+    model = outline(run.model, run.task.vocabulary, run.row_length)
     size = 2 if run.train.precision == "bfloat16" else 4
     tokens = run.train.batch * run.task.row_length
     answers = run.train.batch * run.task.batch(0, "test", 1).answers.shape[1]

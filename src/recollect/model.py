@@ -235,6 +235,18 @@ def build(spec: ModelSpec, vocabulary: int, length: int, seed: int) -> Model:
         return Model(spec, vocabulary, length)
 
 
+def outline(spec: ModelSpec, vocabulary: int, length: int) -> Model:
+    """A model to be asked about its sizes, without memory behind its weights where its parts can be built so."""
+    try:
+        with torch.device("meta"):
+            return build(spec, vocabulary, length, seed=0)
+    except (
+        NotImplementedError,
+        RuntimeError,
+    ):  # a mixer of a user's own may compute with its weights while it is built
+        return build(spec, vocabulary, length, seed=0)
+
+
 def sinusoid(position: Tensor, width: int, dtype: torch.dtype) -> Tensor:
     """Absolute positions (Vaswani et al. 2017): (length, width)."""
     frequency = 10_000.0 ** (-torch.arange(0, width, 2, device=position.device) / width)  # (ceil(width/2),)

@@ -189,8 +189,3 @@ def test_commands_in_passing_are_commands(page):
 def test_an_example_study_can_be_planned(path, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert tokens(Study.load(path)) > 0
-
-
-@pytest.mark.parametrize("path", [p for p in EXAMPLES if p.suffix == ".py"], ids=lambda path: path.name)
-def test_an_example_compiles(path):
-    compile(path.read_text(), str(path), "exec")

@@ -5,8 +5,6 @@ far the kernels are from the definition, and the tests here judge it.
 """
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
@@ -47,15 +45,6 @@ def errors(op, members: int, batch: int, length: int, channels: int, kernel: int
 def part_of_a_projection(x: Tensor, w: Tensor) -> Tensor:
     """The convolution of x where it is some of another tensor's channels, as in Mamba."""
     return short_conv(torch.cat([x, x + 1], dim=-1)[..., : x.shape[-1]], w)
-
-
-@pytest.fixture(scope="module")
-def measured() -> dict[str, dict[str, float]]:
-    pytest.importorskip("triton", reason="the kernels need Triton")
-    environment = os.environ | {"TRITON_INTERPRET": "1", "RECOLLECT_TRITON": "1"}
-    process = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
-    return json.loads(process.stdout)
 
 
 @pytest.mark.parametrize("case", [*CASES, "part of a projection"])

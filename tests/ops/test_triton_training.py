@@ -5,8 +5,6 @@ far the kernels are from the plain forms, and the tests here judge it.
 """
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
@@ -95,15 +93,6 @@ def adamw_error(*shape: int, device="cpu") -> float:
 
 KINDS = {"attention": (ATTENTION, attention_error), "loss": (LOSS, loss_error), "adamw": (ADAMW, adamw_error)}
 NAMES = [(kind, case) for kind, (cases, _) in KINDS.items() for case in cases]
-
-
-@pytest.fixture(scope="module")
-def measured() -> dict[str, dict[str, float]]:
-    pytest.importorskip("triton", reason="the kernels need Triton")
-    environment = os.environ | {"TRITON_INTERPRET": "1", "RECOLLECT_TRITON": "1"}
-    process = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
-    return json.loads(process.stdout)
 
 
 @pytest.mark.parametrize(("kind", "case"), NAMES)

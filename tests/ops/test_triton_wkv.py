@@ -5,8 +5,6 @@ far the kernels are from the definition, and the tests here judge it.
 """
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
@@ -46,15 +44,6 @@ def errors(tensors: list[Tensor]) -> dict[str, float]:
     expected = results(wkv_definition, [t.double() for t in tensors])
     pairs = zip(NAMES, got, expected, strict=True)
     return {name: ((a - b).norm() / b.norm().clamp(min=1e-9)).item() for name, a, b in pairs}
-
-
-@pytest.fixture(scope="module")
-def measured() -> dict[str, dict[str, float]]:
-    pytest.importorskip("triton", reason="the kernels need Triton")
-    environment = os.environ | {"TRITON_INTERPRET": "1", "RECOLLECT_TRITON": "1"}
-    process = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
-    return json.loads(process.stdout)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
-import torch
 
 from recollect.analysis.groups import groups
 from recollect.analysis.intervals import spread
-from recollect.model import Model, build
+from recollect.model import outline
 from recollect.train.run import RunSpec
 
 SIZES = {"parameters": "per_parameter", "state": "per_state"}
@@ -67,18 +66,10 @@ def state_sizes(runs: Iterable[RunSpec]) -> dict[str, int]:
     by_shape: dict[str, int] = {}
     for run in runs:
         if run.shape not in by_shape:
-            by_shape[run.shape] = _model(run).state_size(run.task.for_test().row_length)
+            model = outline(run.model, run.task.vocabulary, run.row_length)
+            by_shape[run.shape] = model.state_size(run.task.for_test().row_length)
         sizes[run.id] = by_shape[run.shape]
     return sizes
-
-
-def _model(run: RunSpec) -> Model:
-    """A run's model, without memory behind its weights where its parts can be built so."""
-    try:
-        with torch.device("meta"):
-            return build(run.model, run.task.vocabulary, run.row_length, seed=0)
-    except (NotImplementedError, RuntimeError):
-        return build(run.model, run.task.vocabulary, run.row_length, seed=0)
 
 
 def with_efficiency(table: pd.DataFrame) -> pd.DataFrame:

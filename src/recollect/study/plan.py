@@ -12,9 +12,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import torch
-
-from recollect.model import Model, build
+from recollect.model import Model, outline
 from recollect.study.labels import run_labels
 from recollect.study.rounds import accuracies, configurations
 from recollect.study.runner import pack
@@ -140,7 +138,7 @@ class Work:
 
 def work_of(run: RunSpec) -> Work:
     """Tokens and operations of a whole run, measurements included."""
-    spec, model = run.train, _model(run)
+    spec, model = run.train, outline(run.model, run.task.vocabulary, run.row_length)
     row, counted = _row_flops(model, run.task)
     step = 3.0 * spec.batch * row
     rows = [(run.task.for_test(), math.ceil(spec.total_steps / spec.cadence) * spec.eval_rows)]
@@ -148,15 +146,6 @@ def work_of(run: RunSpec) -> Work:
     tokens = spec.total_steps * spec.batch * run.task.row_length + sum(n * task.row_length for task, n in rows)
     flops = spec.total_steps * step + sum(n * _row_flops(model, task)[0] for task, n in rows)
     return Work(tokens, flops, step, counted)
-
-
-def _model(run: RunSpec) -> Model:
-    """The model without memory behind its parameters, where its parts can be built so."""
-    try:
-        with torch.device("meta"):
-            return build(run.model, run.task.vocabulary, run.row_length, seed=0)
-    except (NotImplementedError, RuntimeError):
-        return build(run.model, run.task.vocabulary, run.row_length, seed=0)
 
 
 def _row_flops(model: Model, task: Task) -> tuple[float, bool]:

@@ -15,9 +15,9 @@ BACKEND = "inductor"
 WARM, TIMED = 4, 4
 """Steps before the clock starts, and steps timed."""
 COST = 40.0
-"""Seconds that compiling is expected to take (the H200's, for the models of the papers)."""
+"""Seconds that compiling is expected to take: an assumption."""
 SAVED = 0.5
-"""The share of a step's time that it is expected to save, at the least."""
+"""The share of a step's time that it is expected to save: an assumption."""
 
 
 class Pace:

@@ -15,9 +15,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-MAX_WIDTH = 256
-"""Wider rows do not fit a program's registers."""
-
 
 def forward(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """losses, lse and best."""
