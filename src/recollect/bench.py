@@ -25,6 +25,7 @@ from recollect.ops.answer_loss import answer_loss
 from recollect.study.plan import work_of
 from recollect.train.cohort import Cohort, out_of_memory
 from recollect.train.data import sample, training_rows
+from recollect.train.replay import WARM
 from recollect.train.run import RunSpec
 
 SECONDS = 0.5
@@ -150,21 +151,20 @@ def _cohort(
     number = iter(range(10**9))
 
     def step() -> None:
-        at = next(number)
-        losses, hits, norms, grads = cohort.backward(at)
-        cohort.move(grads, norms, at)
-        cohort.tally(losses, hits, norms)
+        cohort.advance(next(number))
 
     started = _now(device)
     step()
     first = _now(device) - started
+    for _ in range(WARM + 1):  # then, on a GPU, a step is recorded as a graph
+        step()
     row = _row(setting, members, timed(step, device) / members, alone, cohort.runs[0], best)
     row.first_step_s = first
     if device.type == "cuda":
         row.memory_gib = torch.cuda.max_memory_allocated(device) / 2**30
     if last:
         whole = row.ms / 1000 * members
-        row.sampling = timed(lambda: _draw(cohort, next(number)), device) / whole
+        row.sampling = timed(lambda: cohort.feed(next(number)).map(lambda x: x[cohort.seed_of]), device) / whole
         row.head = timed(_head(cohort), device) / whole
         row.mixers = timed(_mixers(cohort), device) / whole
         _, _, norms, grads = cohort.backward(0)
@@ -210,11 +210,6 @@ def _one_at_a_time(setting: Setting, device: torch.device) -> float:
         optimiser.step()
 
     return timed(step, device)
-
-
-def _draw(cohort: Cohort, step: int) -> None:
-    rows = training_rows(cohort.spec, cohort.seeds, step)
-    sample(cohort.task, cohort.seeds, "train", rows).map(lambda x: x[cohort.seed_of])
 
 
 def _head(cohort: Cohort) -> Callable[[], object]:

@@ -13,9 +13,11 @@ from torch import Tensor, nn
 from recollect import rng
 from recollect.architecture import ADDED, BlockSpec, ModelSpec
 from recollect.mixers.base import State, linear_flops
-from recollect.ops.activations import gelu, silu
+from recollect.ops.activations import silu
 from recollect.ops.answer_loss import answer_loss
+from recollect.ops.mlp import mlp
 from recollect.ops.positions import rotary
+from recollect.ops.triton import short_dtype
 from recollect.spec import SpecError
 
 
@@ -30,11 +32,10 @@ class MLP(nn.Module):
         self.out = nn.Linear(hidden, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        h = self.into(x)
         if self.gated:
-            a, b = h.chunk(2, dim=-1)
+            a, b = self.into(x).chunk(2, dim=-1)
             return self.out(silu(a) * b)
-        return self.out(gelu(h))
+        return mlp(x, self.into.weight, self.into.bias, self.out.weight, self.out.bias)
 
 
 class Layer(nn.Module):
@@ -127,7 +128,7 @@ class Model(nn.Module):
     def forward(self, tokens: Tensor, positions: Tensor | None = None, answers: Tensor | None = None) -> Any:
         """Logits (batch, answers, vocabulary) at `positions` (batch, answers), or at every position.
 
-        With `answers` (batch, answers): their losses, and the tokens that the model prefers there, each (batch, answers).
+        With `answers` (batch, answers): their losses, and whether the model prefers them to all others, each (batch, answers).
         """
         x = self.hidden(tokens, positions)
         return self.logits(x) if answers is None else answer_loss(self.norm(x), self._head(), answers)
@@ -167,7 +168,7 @@ class Model(nn.Module):
             x = x + sinusoid(position, x.shape[-1], x.dtype)
         elif self.rotates:
             x = rotary(x, position)
-        return x
+        return x.to(short_dtype(x) or x.dtype)  # under autocast the residual stream is short too
 
     def _add(self, x: Tensor, i: int, first: Tensor, second: Tensor | None) -> Tensor:
         """The residual stream after layer i, given its branches."""
@@ -176,7 +177,11 @@ class Model(nn.Module):
             return x + first + (x if released else 0)
         stream = self.spec.second
         assert stream is not None, "a second branch comes from a second stream"
-        gate = torch.ones((), device=x.device, dtype=x.dtype) if stream.gate == "none" else torch.tanh(self.gates[i])
+        gate = (
+            torch.ones((), device=x.device, dtype=x.dtype)
+            if stream.gate == "none"
+            else torch.tanh(self.gates[i]).to(x.dtype)
+        )
         gated, plain = (second, first) if stream.gated == "second" else (first, second)
         if not released:
             return x + plain + gate * gated

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from recollect.study.runner import Failed, Note
-from recollect.train.cohort import Ended, Measured
+from recollect.train.events import Ended, Measured
 from recollect.train.run import RunSpec
 
 _QUIET = 10.0

@@ -149,20 +149,21 @@ def milliseconds(work, repeats: int = 10) -> float:
 @pytest.mark.parametrize(
     ("op", "inputs", "sizes"),
     [
-        ("selective_scan", scan_inputs, (36, 512, 64, 128, 16)),
+        ("selective_scan_kernel", scan_inputs, (36, 512, 64, 128, 16)),
         ("wkv", wkv_inputs, (36, 512, 64, 128)),
         ("short_conv", conv_inputs, (36, 512, 64, 128, 4)),
     ],
 )
 def test_times_of_a_cohort_of_36(op, inputs, sizes):
     tensors = inputs(*sizes)
-    if op == "selective_scan":
-        tensors = tensors[:5]  # D x is added outside the op
+    if op == "selective_scan_kernel":
+        x, dt, A, B, C, D = tensors
+        tensors = [x.bfloat16(), dt.bfloat16(), A, B.bfloat16(), C.bfloat16(), D]  # as under autocast
     elif op == "wkv":
         tensors[2:] = [t.flatten(0, 1) for t in tensors[2:]]
     forward, backward = (getattr(torch.ops.recollect, name) for name in (op, f"{op}_backward"))
     outputs = forward(*tensors)
-    kept = outputs if op == "selective_scan" else ()
+    kept = outputs if op == "selective_scan_kernel" else ()
     grad = torch.randn_like(outputs[0])
     print(f"\n{op} {sizes}: forward {milliseconds(lambda: forward(*tensors)):.2f} ms", end=", ")
     print(f"backward {milliseconds(lambda: backward(grad, *tensors, *kept)):.2f} ms")

@@ -1,4 +1,4 @@
-"""The kernels of attention, of the answers' loss and of AdamW, compiled, on a GPU; and a whole cohort with them."""
+"""The kernels of attention, of the MLP, of the answers' loss and of AdamW, compiled, on a GPU; and a whole cohort with them."""
 
 import importlib.util
 from pathlib import Path
@@ -23,6 +23,7 @@ _spec.loader.exec_module(plain)
 
 ATTENTION = [*plain.ATTENTION.values(), (3, 5, 64, 2, 32), (2, 3, 200, 3, 64), (1, 2, 257, 1, 128), (2, 2, 33, 4, 20)]
 LOSS = [*plain.LOSS.values(), (3, 7, 4, 64, 8192), (2, 5, 16, 128, 1000), (1, 3, 5, 256, 777)]
+MLP = [*plain.MLP.values(), (3, 1000, 64, 256), (2, 300, 128, 512), (2, 130, 48, 192)]
 PRECISIONS = [(torch.float32, 1e-4), (torch.bfloat16, 1e-2)]
 
 
@@ -36,6 +37,12 @@ def test_attention_is_its_definition(sizes, dtype, allowed):
 @pytest.mark.parametrize(("dtype", "allowed"), PRECISIONS)
 def test_the_answers_loss_is_its_definition(sizes, dtype, allowed):
     assert plain.loss_error(*sizes, dtype=dtype, device="cuda") < allowed
+
+
+@pytest.mark.parametrize("sizes", MLP)
+@pytest.mark.parametrize(("dtype", "allowed"), PRECISIONS)
+def test_the_mlp_is_its_definition(sizes, dtype, allowed):
+    assert plain.mlp_error(*sizes, dtype=dtype, device="cuda") < allowed
 
 
 @pytest.mark.parametrize("shape", [*plain.ADAMW.values(), (36, 8192, 64), (5,)])

@@ -19,11 +19,17 @@ CASES = {  # members, batch, length, channels, states
     "one of each": (1, 1, 1, 1, 1),
     "two tokens": (1, 2, 2, 5, 3),
     "several blocks of channels": (1, 1, 7, 33, 16),
-    "several chunks": (1, 2, 65, 5, 3),
-    "a chunk and one token": (1, 1, 17, 1, 16),
+    "several parts and one token": (1, 2, 33, 5, 3),
+    "one channel": (1, 1, 17, 1, 16),
+    "nothing to mask": (2, 1, 8, 64, 16),
+    "many states": (1, 1, 5, 9, 70),
     "members with rates of their own": (3, 2, 9, 5, 3),
 }
 NAMES = ("y", "x", "dt", "A", "B", "C", "D")
+
+
+SHORT = (torch.float16, torch.float32, torch.float32, torch.float16, torch.float16, torch.float32)
+"""What a mixer's projections give under autocast, and its parameters: x, B and C short, dt, A and D not."""
 
 
 def results(op, tensors: list[Tensor]) -> list[Tensor]:
@@ -33,14 +39,18 @@ def results(op, tensors: list[Tensor]) -> list[Tensor]:
     return [y, *torch.autograd.grad((y * weights).sum(), leaves)]
 
 
-def errors(members: int, batch: int, length: int, channels: int, n: int) -> dict[str, float]:
+def errors(
+    members: int, batch: int, length: int, channels: int, n: int, dtypes=6 * (torch.float32,)
+) -> dict[str, float]:
     """||kernel - definition|| / ||definition|| of the result and of every gradient."""
     torch.manual_seed(length)
     row = (members, batch, length)
     x, dt, B, C = (torch.randn(*row, size) for size in (channels, channels, n, n))
     tensors = [x, dt.abs(), -4 * torch.rand(members, channels, n), B, C, torch.randn(members, channels)]
+    tensors = [t.to(dtype) for t, dtype in zip(tensors, dtypes, strict=True)]
     got = results(selective_scan, tensors)
     expected = results(selective_scan_definition, [t.double() for t in tensors])
+    assert [t.dtype for t in got] == [dtypes[0], *dtypes]
     pairs = zip(NAMES, got, expected, strict=True)
     return {name: ((a - b).norm() / b.norm().clamp(min=1e-9)).item() for name, a, b in pairs}
 
@@ -49,6 +59,11 @@ def errors(members: int, batch: int, length: int, channels: int, n: int) -> dict
 def test_kernels_are_the_recurrence_forward_and_backward(case, measured):
     for name, error in measured[case].items():
         assert error < 1e-4, f"{name} is off by {error}"
+
+
+def test_each_tensor_comes_in_its_own_dtype_and_its_gradient_too(measured):
+    for name, error in measured["short"].items():
+        assert error < 2e-3, f"{name} is off by {error}"
 
 
 def test_kernels_are_for_short_floats_on_gpus_unless_turned_off(monkeypatch):
@@ -65,5 +80,6 @@ def test_kernels_are_for_short_floats_on_gpus_unless_turned_off(monkeypatch):
 
 if __name__ == "__main__":
     found = {case: errors(*sizes) for case, sizes in CASES.items()}
+    found["short"] = errors(2, 2, 33, 33, 16, SHORT)
     assert "recollect.ops.triton.selective_scan" in sys.modules, "the plain form was measured"
     json.dump(found, sys.stdout)

@@ -1,4 +1,4 @@
-"""The kernels of attention, of the answers' loss and of AdamW, run by Triton's interpreter.
+"""The kernels of attention, of the MLP, of the answers' loss and of AdamW, run by Triton's interpreter.
 
 The interpreter must be asked for before Triton is imported, so a process of its own (this file as a script) computes how
 far the kernels are from the plain forms, and the tests here judge it.
@@ -12,17 +12,23 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-ATTENTION = {  # members, rows, length, heads, dim
+ATTENTION = {  # members, rows, length, heads, dim; biased unless it says False
     "one token": (1, 1, 1, 1, 1),
     "an odd head": (1, 2, 7, 1, 5),
     "one full block": (2, 1, 64, 1, 16),
     "two blocks and members": (2, 1, 65, 2, 8),
     "three blocks": (1, 1, 130, 1, 4),
+    "no biases": (2, 1, 65, 2, 8, False),
 }
 LOSS = {  # members, rows, answers, width, vocabulary
     "one of each": (1, 1, 1, 1, 1),
     "odd sizes and members": (2, 3, 2, 5, 70),
     "several blocks of answers": (1, 5, 14, 16, 33),
+}
+MLP = {  # members, rows, width, hidden
+    "one of each": (1, 1, 1, 1),
+    "odd sizes and members": (2, 7, 5, 70),
+    "several blocks and parts": (1, 700, 16, 130),
 }
 ADAMW = {"a matrix": (3, 5, 7), "a vector": (2, 1100)}
 
@@ -33,26 +39,27 @@ def far(got: list[Tensor], expected: list[Tensor]) -> float:
                for a, b in zip(got, expected, strict=True))  # fmt: skip
 
 
-def gradients(y: Tensor, leaves: list[Tensor]) -> list[Tensor]:
-    weights = torch.linspace(-1, 1, y.numel(), dtype=y.dtype, device=y.device).view_as(y)
-    return [y, *torch.autograd.grad((y * weights).sum(), leaves)]
+def gradients(y: Tensor, leaves: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
+    """y and the gradients of a weighted sum of it, with weights that `dtype` holds exactly."""
+    weights = torch.linspace(-1, 1, y.numel(), dtype=dtype, device=y.device).view_as(y).to(y.dtype)
+    return [y, *torch.autograd.grad((y * weights).sum(), leaves, materialize_grads=True)]
 
 
 def attention_error(
-    members: int, rows: int, length: int, heads: int, dim: int, dtype=torch.float32, device="cpu"
+    members: int, rows: int, length: int, heads: int, dim: int, biased: bool = True, dtype=torch.float32, device="cpu"
 ) -> float:
     from recollect.ops.attention import _packed, attention_definition
 
-    def plain(qkv: Tensor) -> Tensor:
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+    def plain(qkv: Tensor, bias: Tensor) -> Tensor:
+        q, k, v = (qkv + (bias.view(3, heads, dim) if biased else 0)).permute(2, 0, 3, 1, 4)
         return attention_definition(q, k, v).transpose(1, 2)
 
     torch.manual_seed(length)
-    qkv = torch.randn(members, rows, length, 3, heads, dim, device=device).to(dtype)
-    ours, theirs = qkv.clone().requires_grad_(), qkv.double().requires_grad_()
-    return far(
-        gradients(vmap(lambda x: _packed(x)[0])(ours), [ours]), gradients(vmap(plain)(theirs), [theirs])
-    )  # fmt: skip
+    shapes = (members, rows, length, 3, heads, dim), (members, 3 * heads * dim * biased)
+    ours = [torch.randn(shape, device=device).to(dtype).requires_grad_() for shape in shapes]
+    theirs = [t.detach().double().requires_grad_() for t in ours]
+    y = vmap(lambda qkv, bias: _packed(qkv, bias[None])[0])(*ours)
+    return far(gradients(y, ours, dtype), gradients(vmap(plain)(*theirs), theirs, dtype))
 
 
 def loss_error(
@@ -65,11 +72,23 @@ def loss_error(
     w = torch.randn(members, vocabulary, width, device=device).to(dtype).float()
     right = torch.randint(0, vocabulary, (members, rows * answers), device=device)
     leaves = [x.clone().requires_grad_(), w.clone().requires_grad_()]
-    losses, _, best = vmap(lambda x, w, a: tuple(t[0] for t in _fused(x[None], w[None], a[None])))(*leaves, right)
+    losses, _, hits = vmap(lambda x, w, a: tuple(t[0] for t in _fused(x[None], w[None], a[None])))(*leaves, right)
     plain = [x.double().requires_grad_(), w.double().requires_grad_()]
     logits = plain[0] @ plain[1].mT
-    assert torch.equal(best, logits.argmax(-1)), "the best token is another"
-    return far(gradients(losses, leaves), gradients(cross_entropy(logits, right), plain))
+    assert torch.equal(hits, logits.argmax(-1) == right), "other answers are right"
+    return far(gradients(losses, leaves, dtype), gradients(cross_entropy(logits, right), plain, dtype))
+
+
+def mlp_error(members: int, rows: int, width: int, hidden: int, dtype=torch.float32, device="cpu") -> float:
+    from recollect.ops.mlp import _fused, mlp_definition
+
+    torch.manual_seed(hidden)
+    shapes = (rows, width), (hidden, width), (hidden,), (width, hidden), (width,)
+    x, *weights = (torch.randn(members, *shape, device=device) for shape in shapes)
+    ours = [t.requires_grad_() for t in (x.to(dtype), *weights)]
+    plain = [t.detach().double().requires_grad_() for t in ours]
+    y = vmap(lambda *tensors: _fused(*(t[None] for t in tensors))[0][0])(*ours)
+    return far(gradients(y, ours, dtype), gradients(vmap(mlp_definition)(*plain), plain, dtype))
 
 
 def adamw_error(*shape: int, device="cpu") -> float:
@@ -85,13 +104,18 @@ def adamw_error(*shape: int, device="cpu") -> float:
     theirs = [t.double() for t in ours]
     for number in (1, 2):
         g = torch.randn(shape, device=device)
-        scales = _scales(g.flatten(1).norm(dim=1).double(), rates, number, 0.7)
+        scales = _scales(g.reshape(len(g), -1).norm(dim=1).double(), rates, number, 0.7)
         kernels.step(ours[0], g, ours[1], ours[2], scales.float().contiguous(), True)
         _step(theirs[0], g.double(), theirs[1], theirs[2], scales, True, True)
     return far(ours, theirs)
 
 
-KINDS = {"attention": (ATTENTION, attention_error), "loss": (LOSS, loss_error), "adamw": (ADAMW, adamw_error)}
+KINDS = {
+    "attention": (ATTENTION, attention_error),
+    "loss": (LOSS, loss_error),
+    "mlp": (MLP, mlp_error),
+    "adamw": (ADAMW, adamw_error),
+}
 NAMES = [(kind, case) for kind, (cases, _) in KINDS.items() for case in cases]
 
 

@@ -19,7 +19,7 @@ from recollect.study.results import TIMINGS, curves_frame, runs_frame, slices_fr
 from recollect.study.runner import Note, run_study
 from recollect.study.store import Store, StoreError
 from recollect.study.study import Study
-from recollect.train.cohort import Ended, Measured
+from recollect.train.events import Ended, Measured
 
 FUSSY = """
 from torch import nn

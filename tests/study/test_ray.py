@@ -17,7 +17,7 @@ from recollect.study.results import TIMINGS, curves_frame, runs_frame, slices_fr
 from recollect.study.runner import Note, run_study
 from recollect.study.store import Store
 from recollect.study.study import Study
-from recollect.train.cohort import Measured
+from recollect.train.events import Measured
 
 OWN = """
 from torch import nn

@@ -16,7 +16,7 @@ from recollect.study.rounds import configurations, search_windows
 from recollect.study.search import WindowSearch
 from recollect.study.store import Store
 from recollect.study.study import SearchSpec, Study
-from recollect.train.cohort import Ended
+from recollect.train.events import Ended
 
 _PATH = Path(__file__).parents[2] / "benchmarks" / "window_search.py"
 _SPEC = importlib.util.spec_from_file_location("window_search", _PATH)

@@ -9,9 +9,10 @@ from torch import nn
 
 from recollect.model import build
 from recollect.train.adamw import schedule
-from recollect.train.cohort import Cohort, Ended, Measured, train
+from recollect.train.cohort import Cohort, train
 from recollect.train.compiled import Pace, places
 from recollect.train.data import sample, training_rows
+from recollect.train.events import Ended, Measured
 from recollect.train.run import RunSpec
 
 CONV = {"kind": "attention", "conv": "k"}
@@ -92,10 +93,10 @@ def test_loss_at_answers_equals_cross_entropy_with_ignored_labels_over_all_posit
         rows = torch.arange(5)[:, None].expand_as(batch.positions)
         labels[rows[batch.trained], batch.positions[batch.trained]] = batch.answers[batch.trained]
         every = F.cross_entropy(model(batch.tokens).flatten(0, 1), labels.flatten(), ignore_index=-100)
-        losses, best = model(batch.tokens, batch.positions, batch.answers)
+        losses, right = model(batch.tokens, batch.positions, batch.answers)
         ours = (losses * batch.trained).sum() / batch.trained.sum()
         assert abs(every - ours) < 1e-6, task
-        assert torch.equal(best, model(batch.tokens, batch.positions).argmax(-1))
+        assert torch.equal(right, model(batch.tokens, batch.positions).argmax(-1) == batch.answers)
 
 
 def test_members_leave_when_solved_and_the_rest_go_on():

@@ -7,8 +7,9 @@ import torch
 from recollect.model import build
 from recollect.tasks.duplicates import Duplicates
 from recollect.tasks.position import Position
-from recollect.train.cohort import Cohort, Ended, Saved, train
+from recollect.train.cohort import Cohort, train
 from recollect.train.embeddings import Album, tokens_of
+from recollect.train.events import Ended, Saved
 from recollect.train.measure import measure
 from recollect.train.run import RunSpec, TrainSpec
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from recollect.mixers.base import Mixer, State, divides, linear_flops
 from recollect.ops.activations import silu
-from recollect.ops.attention import attention, attention_definition, packed_attention
+from recollect.ops.attention import attention, attention_definition, projected_attention
 from recollect.ops.positions import alibi, bucket, distance, hard_alibi, rotary
 from recollect.ops.short_conv import ShortConv
 from recollect.spec import SpecError, nearest
@@ -64,8 +64,7 @@ class Attention(Mixer):
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         if self.plain:
-            qkv = self.qkv(x).unflatten(-1, (3, self.heads, -1))  # (batch, length, 3, h, d)
-            return self.out(packed_attention(qkv).flatten(2))
+            return self.out(projected_attention(x, self.qkv.weight, self.qkv.bias, self.heads).flatten(2))
         q, k, v = self._project(x, [self.conv_activation(conv(x)) for conv in self.convs.values()])
         position = torch.arange(x.shape[1], device=x.device)
         if self.positions == "rotary":

@@ -53,7 +53,7 @@ class Hyena(Mixer):
         *gates, v = self.short(self.project(x)).chunk(self.order + 1, dim=-1)
         for gate, filter, skip in zip(gates, self.filters(x.shape[1]), self.skip, strict=False):
             v = gate * v
-            v = long_conv(v, filter) + skip * v
+            v = long_conv(v, filter) + skip.to(v.dtype) * v
         return self.out(gates[-1] * v)
 
     def initial_state(self, batch: int) -> State:

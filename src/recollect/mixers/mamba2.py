@@ -9,6 +9,7 @@ inner = expand x width = heads x p.
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recollect.mixers.base import Mixer, State, divides, linear_flops
@@ -65,7 +66,10 @@ class Mamba2(Mixer):
         return self.out(self.norm(y.flatten(-2) * silu(z)))
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        z, xBC, dt = self.in_proj(x).split([self.out.in_features, self.conv.weight.shape[0], self.heads], dim=-1)
+        w, sizes = self.in_proj.weight, [self.out.in_features, self.conv.weight.shape[0], self.heads]
+        if x.is_cuda:  # whose products want rows of a multiple of 16 bytes
+            w, sizes = F.pad(w, (0, 0, 0, -len(w) % 8)), [*sizes, -len(w) % 8]
+        z, xBC, dt, *_ = F.linear(x, w).split(sizes, dim=-1)
         return z, xBC, softplus(dt + self.dt_bias)
 
     def _scanned(self, xBC: Tensor, dt: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

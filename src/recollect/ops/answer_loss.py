@@ -1,15 +1,15 @@
 """The head at answer positions, and its cross-entropy: what a row is scored by.
 
-    logits_i = W x_i        loss_i = logsumexp(logits_i) - logits_i[answer_i]        best_i = argmax logits_i
+    logits_i = W x_i        loss_i = logsumexp(logits_i) - logits_i[answer_i]        right_i = (answer_i = argmax logits_i)
 
-Shapes: x (..., width), W (vocabulary, width), answers, losses, best (...).
+Shapes: x (..., width), W (vocabulary, width), answers, losses, right (...).
 """
 
 import torch
 from torch import Tensor
 
 from recollect.ops.fold import folded
-from recollect.ops.triton import available
+from recollect.ops.triton import available, short_dtype
 
 MAX_WIDTH = 256
 """Wider hidden states do not fit the kernel's registers."""
@@ -22,15 +22,14 @@ def cross_entropy(logits: Tensor, answers: Tensor) -> Tensor:
 
 
 def answer_loss(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor]:
-    """Losses and best tokens; on a GPU in short numbers without ever storing the logits."""
-    device = x.device.type
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
-    if x.is_cuda and available(x) and dtype in (torch.bfloat16, torch.float16) and x.shape[-1] <= MAX_WIDTH:
+    """Losses, and which answers are right; on a GPU in short numbers without ever storing the logits (there ties are right)."""
+    dtype = short_dtype(x)
+    if dtype is not None and available(x) and x.shape[-1] <= MAX_WIDTH:
         rows = x.to(dtype).reshape(1, -1, x.shape[-1])
-        losses, _, best = _fused(rows, w[None], answers.reshape(1, -1))
-        return losses.view(answers.shape), best.view(answers.shape)
+        losses, _, right = _fused(rows, w[None], answers.reshape(1, -1))
+        return losses.view(answers.shape), right.view(answers.shape)
     logits = torch.nn.functional.linear(x, w)
-    return cross_entropy(logits, answers), logits.argmax(-1)
+    return cross_entropy(logits, answers), logits.argmax(-1) == answers
 
 
 def _forward(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -41,7 +40,7 @@ def _forward(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Ten
 
 
 def _backward(
-    grad: Tensor, x: Tensor, w: Tensor, answers: Tensor, losses: Tensor, lse: Tensor, best: Tensor
+    grad: Tensor, x: Tensor, w: Tensor, answers: Tensor, losses: Tensor, lse: Tensor, right: Tensor
 ) -> tuple[Tensor, Tensor]:
     from recollect.ops.triton import answer_loss as kernels
 
@@ -50,11 +49,11 @@ def _backward(
 
 def _fake(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     losses = x.new_empty(answers.shape, dtype=torch.float32)
-    return losses, torch.empty_like(losses), answers.new_empty(answers.shape)
+    return losses, torch.empty_like(losses), torch.empty_like(losses, dtype=torch.bool)
 
 
 def _fake_backward(
-    grad: Tensor, x: Tensor, w: Tensor, answers: Tensor, losses: Tensor, lse: Tensor, best: Tensor
+    grad: Tensor, x: Tensor, w: Tensor, answers: Tensor, losses: Tensor, lse: Tensor, right: Tensor
 ) -> tuple[Tensor, Tensor]:
     return x.new_empty(x.shape), w.new_empty(w.shape)
 

@@ -8,12 +8,15 @@ Shapes: q, k (batch, heads, length, dim), v (batch, heads, length, dim_v).
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from recollect.ops.fold import folded
-from recollect.ops.triton import available
+from recollect.ops.triton import available, short_dtype
 from recollect.rng import dropout
 
+BLOCK = 64
+"""Rows of so many tokens are a single block of the kernel, which can then add the biases at no cost."""
 _aten = torch.ops.aten
 
 
@@ -31,47 +34,50 @@ def attention_definition(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = 
 def attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, drop: float = 0.0) -> Tensor:
     """The same, through our kernel or PyTorch's flash kernels wherever they apply."""
     same_shape = q.shape == k.shape == v.shape
-    if bias is None and drop == 0 and same_shape and _kernel_serves(q):
+    if bias is None and drop == 0 and same_shape and _kernel_serves(q, q.shape[-1]):
         packed = torch.stack([x.transpose(1, 2) for x in (q, k, v)], dim=2)
-        return _packed(packed)[0].transpose(1, 2)
+        return _packed(packed, packed.new_empty(1, 0))[0].transpose(1, 2)
     on_gpu = q.is_cuda and q.dtype in (torch.bfloat16, torch.float16) and q.shape[-1] % 8 == 0 and q.shape[-1] <= 256
     if bias is None and drop == 0 and same_shape and (on_gpu or not q.is_cuda):
         return _flash(q.contiguous(), k.contiguous(), v.contiguous())[0]
     return attention_definition(q, k, v, bias, drop)
 
 
-def packed_attention(qkv: Tensor) -> Tensor:
-    """Attention of q, k, v that lie side by side: (batch, length, 3, heads, dim) -> (batch, length, heads, dim)."""
-    if _kernel_serves(qkv):
-        return _packed(qkv)[0]
-    q, k, v = qkv.permute(2, 0, 3, 1, 4)
+def projected_attention(x: Tensor, w: Tensor, b: Tensor | None, heads: int) -> Tensor:
+    """Attention of q, k, v = W x + b, which lie side by side: x (batch, length, width) -> (batch, length, heads, dim)."""
+    if _kernel_serves(x, x.shape[-1] // heads):
+        added = w.new_empty(0) if b is None or x.shape[1] > BLOCK else b  # by the kernel
+        qkv = F.linear(x, w, None if len(added) else b).unflatten(-1, (3, heads, -1))  # (batch, length, 3, heads, dim)
+        return _packed(qkv, added[None])[0]
+    q, k, v = F.linear(x, w, b).unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
     return attention(q, k, v).transpose(1, 2)
 
 
-def _kernel_serves(x: Tensor) -> bool:
+def _kernel_serves(x: Tensor, dim: int) -> bool:
     """Whether our kernel is the better one: for short numbers; in float32 PyTorch's own matrix products are."""
-    return available(x) and x.dtype in (torch.bfloat16, torch.float16) and x.shape[-1] <= 128
+    return available(x) and short_dtype(x) is not None and dim <= 128
 
 
-def _packed_forward(qkv: Tensor) -> tuple[Tensor, Tensor]:
+def _packed_forward(qkv: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """qkv (groups * rows, length, 3, heads, dim); bias (groups, 3 * heads * dim), or (groups, 0) for none."""
     from recollect.ops.triton import attention as kernels
 
-    return kernels.forward(qkv)
+    return kernels.forward(qkv, bias)
 
 
-def _packed_backward(grad: Tensor, qkv: Tensor, y: Tensor, lse: Tensor) -> tuple[Tensor]:
+def _packed_backward(grad: Tensor, qkv: Tensor, bias: Tensor, y: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
     from recollect.ops.triton import attention as kernels
 
-    return (kernels.backward(grad, qkv, y, lse),)
+    return kernels.backward(grad, qkv, bias, y, lse)
 
 
-def _packed_fake(qkv: Tensor) -> tuple[Tensor, Tensor]:
+def _packed_fake(qkv: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     rows, length, _, heads, dim = qkv.shape
     return qkv.new_empty(rows, length, heads, dim), qkv.new_empty(rows, heads, length, dtype=torch.float32)
 
 
-def _packed_fake_backward(grad: Tensor, qkv: Tensor, y: Tensor, lse: Tensor) -> tuple[Tensor]:
-    return (qkv.new_empty(qkv.shape),)
+def _packed_fake_backward(grad: Tensor, qkv: Tensor, bias: Tensor, y: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
+    return qkv.new_empty(qkv.shape), bias.new_empty(bias.shape)
 
 
 _packed = folded("packed_attention", _packed_forward, _packed_backward, _packed_fake, _packed_fake_backward)

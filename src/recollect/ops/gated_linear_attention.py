@@ -12,7 +12,10 @@ Shapes: q, k, log_alpha (batch, heads, length, dim), v (batch, heads, length, di
 import torch
 from torch import Tensor
 
+from recollect.ops.external import offered, worth_asking
+from recollect.ops.fold import folded
 from recollect.ops.linear_attention import chunked, precise
+from recollect.ops.triton import short_dtype
 
 CHUNK = 16  # tokens between which each pair has its own decays: chunk x chunk x dim numbers
 
@@ -35,9 +38,18 @@ def gated_linear_attention_definition(q: Tensor, k: Tensor, v: Tensor, log_alpha
     return torch.stack(out, dim=2)
 
 
-@precise
 def gated_linear_attention(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> Tensor:
-    """The same by chunks: pair by pair inside each, and through the state before it."""
+    """The same by chunks, through another library's kernel where there is one."""
+    dtype = short_dtype(q)
+    if dtype is None or not worth_asking(q):
+        return _by_chunks(q, k, v, log_alpha)
+    by_time = [x.transpose(1, 2) for x in (q.to(dtype), k.to(dtype), v.to(dtype), log_alpha)]
+    return _either(*by_time)[0].transpose(1, 2).to(q.dtype)
+
+
+@precise
+def _by_chunks(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> Tensor:
+    """Pair by pair inside each chunk, and through the state before it."""
     length = q.shape[2]
     q, k, v, log_alpha = (chunked(x, CHUNK) for x in (q, k, v, log_alpha))  # (batch, heads, chunks, chunk, ...)
     since_start = log_alpha.cumsum(-2)
@@ -67,3 +79,34 @@ def _before_each(written: Tensor, kept: Tensor) -> Tensor:
         states.append(state)
         state = kept_n * state + written_n
     return torch.stack(states, dim=2)
+
+
+def _by_time(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> Tensor:
+    return _by_chunks(*(x.transpose(1, 2) for x in (q, k, v, log_alpha))).transpose(1, 2)
+
+
+def _forward(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> tuple[Tensor]:
+    return (_by_time(q, k, v, log_alpha).contiguous(),)
+
+
+def _backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    differentiate = torch.func.vjp(_by_time, q, k, v, log_alpha)[1]
+    dq, dk, dv, dlog_alpha = (x.contiguous() for x in differentiate(grad))
+    return dq, dk, dv, dlog_alpha
+
+
+def _fake(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> tuple[Tensor]:
+    return (v.new_empty(v.shape),)
+
+
+def _fake_backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    dq, dk, dv, dlog_alpha = (x.new_empty(x.shape) for x in (q, k, v, log_alpha))
+    return dq, dk, dv, dlog_alpha
+
+
+_offered = offered("gated_linear_attention", _forward, _backward, _fake)
+_either = folded("gated_linear_attention", *_offered, _fake, _fake_backward, saves_output=False)

@@ -24,6 +24,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops.fold import folded
+from recollect.ops.triton import available, short_dtype
+
 Feature = Literal["elu", "relu", "identity", "taylor"]
 
 CHUNK = 128  # tokens whose scores are formed as a matrix
@@ -89,9 +92,27 @@ def chunked(x: Tensor, chunk: int) -> Tensor:
     return F.pad(x, (0, 0, 0, -x.shape[2] % chunk)).unflatten(2, (-1, chunk))
 
 
-@precise
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, feature: Feature = "elu", normalise: bool = True) -> Tensor:
-    """The same by chunks: a masked matrix of products inside each, and the sum of all chunks before it."""
+    """The same by chunks, through our kernel where it applies."""
+    if feature == "taylor" or not kernel_serves(q, k, v):
+        return _by_chunks(q, k, v, feature, normalise)
+    by_time = (x.to(short_dtype(q)).transpose(1, 2) for x in (q, k, v))  # (batch, length, heads, dim)
+    return _KERNELS[feature, normalise](*by_time)[0].transpose(1, 2).to(q.dtype)
+
+
+def kernel_serves(*tensors: Tensor) -> bool:
+    """Whether the kernel is for queries, keys and values like these: short numbers, of sizes that a GPU's registers hold.
+
+    Float16 is widened there, for its range is too short for sums; float32 is left to PyTorch's own matrix products.
+    """
+    dtype = short_dtype(tensors[0])
+    largest = 128 if dtype == torch.bfloat16 else 64
+    return available(tensors[0]) and dtype is not None and all(x.shape[-1] <= largest for x in tensors)
+
+
+@precise
+def _by_chunks(q: Tensor, k: Tensor, v: Tensor, feature: Feature, normalise: bool) -> Tensor:
+    """A masked matrix of products inside each chunk, and the sum of all chunks before it."""
     length = q.shape[2]
     q, k, v = (chunked(x, CHUNK) for x in (q, k, _with_one(v) if normalise else v))
     y = _products(q, k, feature).tril() @ v  # (batch, heads, chunks, chunk, dim_v)
@@ -128,3 +149,37 @@ def _divided(y: Tensor) -> Tensor:
     """The columns of y by its last, which is first moved away from zero."""
     divisor = y[..., -1:]
     return y[..., :-1] / (divisor + torch.where(divisor < 0, -EPSILON, EPSILON))
+
+
+def _registered(feature: Feature, normalise: bool) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The kernels for one feature map as an op of q, k (rows, length, heads, dim) and v (rows, length, heads, dim_v)."""
+
+    def forward(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        from recollect.ops.triton import linear_attention as kernels
+
+        return kernels.forward(q, k, v, None, feature, normalise)
+
+    def backward(
+        grad: Tensor, q: Tensor, k: Tensor, v: Tensor, y: Tensor, kept: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        from recollect.ops.triton import linear_attention as kernels
+
+        return kernels.backward(grad, q, k, v, None, kept, feature, normalise)[:3]
+
+    def fake(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        from recollect.ops.triton import linear_attention as kernels
+
+        return kernels.outputs(q, v, normalise)
+
+    def fake_backward(
+        grad: Tensor, q: Tensor, k: Tensor, v: Tensor, y: Tensor, kept: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        dq, dk, dv = (x.new_empty(x.shape) for x in (q, k, v))
+        return dq, dk, dv
+
+    name = f"linear_attention_{feature}_{'divided' if normalise else 'undivided'}"
+    return folded(name, forward, backward, fake, fake_backward)
+
+
+_MAPS: tuple[Feature, ...] = ("elu", "relu", "identity")
+_KERNELS = {(feature, normalise): _registered(feature, normalise) for feature in _MAPS for normalise in (True, False)}

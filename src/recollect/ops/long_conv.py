@@ -8,6 +8,8 @@ The fast form multiplies Fourier transforms of rows padded with zeros to twice t
 its rounding does: changing x_t moves earlier outputs by noise of about the precision times |x_t| |h| (1e-7 of it in
 float32). Products of transforms are in real arithmetic on the CPU: PyTorch's complex product rounds the last few
 elements of a tensor differently from the others, and a member's bits would depend on its company.
+
+On a GPU short rows are multiplied by the matrix of shifted filters instead: more arithmetic, but of the kind GPUs are made for.
 """
 
 import torch
@@ -15,6 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from recollect.ops.fold import folded
+
+SHORT = 512
+"""The longest row that a GPU multiplies by a matrix."""
 
 
 def long_conv_definition(x: Tensor, filter: Tensor) -> Tensor:
@@ -28,10 +33,21 @@ def long_conv_definition(x: Tensor, filter: Tensor) -> Tensor:
 
 
 def long_conv(x: Tensor, filter: Tensor) -> Tensor:
-    """The same through Fourier transforms, in float32 at least: (batch, length, channels)."""
+    """The same through Fourier transforms, in float32 at least, or by matrix products: (batch, length, channels)."""
     length = x.shape[1]
     filter = F.pad(filter[:, :length], (0, max(0, length - filter.shape[1])))
+    if x.is_cuda and length <= SHORT:
+        return by_products(x, filter)
     return _convolve(x, filter.T[None])[0]
+
+
+def by_products(x: Tensor, filter: Tensor) -> Tensor:
+    """y^T = x^T H a channel, with H_st = h_{t-s}: x (batch, length, channels), filter (channels, length)."""
+    length = filter.shape[1]
+    # Rows of 2 length numbers (a filter, then zeros) read as rows of 2 length - 1: each begins one place further left.
+    rows = F.pad(filter, (0, length))[:, None].expand(-1, length, -1).flatten(1)[:, : length * (2 * length - 1)]
+    shifted = rows.unflatten(1, (length, -1))[..., :length]  # (channels, length, length)
+    return (x.permute(2, 0, 1) @ shifted).permute(1, 2, 0)
 
 
 def long_conv_flops(length: int, channels: int) -> int:

@@ -39,15 +39,23 @@ def selective_scan_definition(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Te
     return torch.stack(out, dim=1)
 
 
-@precise
 def selective_scan(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
-    """The same with its own backward, which keeps one state in `CHUNK`."""
+    """The same with its own backward, which keeps few of the states, through our kernels where they apply."""
+    if not available(x):
+        return _step_by_step(x, dt, A, B, C, D)
+    y, _ = _kernels(*(t.unsqueeze(0).contiguous() for t in (x, dt, A, B, C, D)))
+    return y.squeeze(0)
+
+
+@precise
+def _step_by_step(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
+    """All rows and channels at once; one state in `CHUNK` is kept."""
     y, _ = _scan(*(t.unsqueeze(0).contiguous() for t in (dt * x, dt, A, B, C)))
     return y.squeeze(0) + D * x
 
 
-# Inside the op a leading axis of groups (the members of a cohort) has its own A, and the state is laid out
-# (groups, batch, n, channels): channels last, so that every step is a few long vector operations.
+# Inside the ops a leading axis of groups (the members of a cohort) has its own A. Here the state is laid
+# out (groups, batch, n, channels): channels last, so that every step is a few long vector operations.
 
 
 def _decays(dt: Tensor, A: Tensor, out: Tensor) -> Tensor:
@@ -55,10 +63,6 @@ def _decays(dt: Tensor, A: Tensor, out: Tensor) -> Tensor:
 
 
 def _forward(u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
-    if available(u):
-        from recollect.ops.triton import selective_scan as kernels
-
-        return kernels.forward(u, dt, A, B, C, CHUNK)
     groups, batch, length, channels = u.shape
     A = A.transpose(1, 2)[:, None].contiguous()  # (groups, 1, n, channels)
     h = u.new_zeros(groups, batch, A.shape[2], channels)
@@ -76,10 +80,6 @@ def _forward(u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor) -> tuple[Te
 def _backward(
     grad: Tensor, u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    if available(u):
-        from recollect.ops.triton import selective_scan as kernels
-
-        return kernels.backward(grad, u, dt, A, B, C, kept, CHUNK)
     length = u.shape[2]
     A = A.transpose(1, 2)[:, None].contiguous()  # (groups, 1, n, channels)
     state = kept[:, :, 0].shape
@@ -120,3 +120,36 @@ def _fake_backward(
 
 
 _scan = folded("selective_scan", _forward, _backward, _fake, _fake_backward)
+
+
+# The kernels take everything as it comes, each tensor in its own dtype, and sum in float32.
+
+
+def _kernel_forward(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> tuple[Tensor, Tensor]:
+    from recollect.ops.triton import selective_scan as kernels
+
+    return kernels.forward(x, dt, A, B, C, D)
+
+
+def _kernel_backward(
+    grad: Tensor, x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, y: Tensor, kept: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    from recollect.ops.triton import selective_scan as kernels
+
+    return kernels.backward(grad, x, dt, A, B, C, D, kept)
+
+
+def _kernel_fake(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> tuple[Tensor, Tensor]:
+    from recollect.ops.triton import selective_scan as kernels
+
+    return kernels.outputs(x, A)
+
+
+def _kernel_fake_backward(
+    grad: Tensor, x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, y: Tensor, kept: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    dx, ddt, dA, dB, dC, dD = (t.new_empty(t.shape) for t in (x, dt, A, B, C, D))
+    return dx, ddt, dA, dB, dC, dD
+
+
+_kernels = folded("selective_scan_kernel", _kernel_forward, _kernel_backward, _kernel_fake, _kernel_fake_backward)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recollect.ops.fold import folded
-from recollect.ops.triton import available
+from recollect.ops.triton import available, short_dtype
 
 
 def short_conv_definition(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
@@ -26,6 +26,9 @@ def short_conv_definition(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tens
 
 def short_conv(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
     """The same for the whole sequence: a sum of shifted products (a kernel is 3 or 4 long, so conv1d gains nothing)."""
+    if (short := short_dtype(x)) is not None and available(x):  # the kernel takes longer weights, and sums in float32
+        y = _products(x.to(short)[None], w[None])[0][0]
+        return y if b is None else y + b.to(short)
     wide = torch.promote_types(x.dtype, w.dtype)
     x, w = x.to(wide), w.to(wide)
     plain = x.is_cuda and not available(x)

@@ -17,7 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recollect.ops.linear_attention import precise
+from recollect.ops.external import offered
+from recollect.ops.fold import folded
+from recollect.ops.linear_attention import kernel_serves, precise
+from recollect.ops.triton import short_dtype
 
 CHUNK = 64
 """The longest chunk: within it work grows with its square, between chunks with their number."""
@@ -40,9 +43,17 @@ def ssd_definition(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
     return torch.stack(out, dim=1)
 
 
-@precise
 def ssd(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
-    """The same in chunks. Decays are exponentials of sums of log_a over segments: never above 1, never a difference."""
+    """The same in chunks, through our kernel where it applies."""
+    if not kernel_serves(x, B, C):
+        return _by_chunks(x, log_a, B, C)
+    dtype = short_dtype(x)
+    return _ssd(x.to(dtype), log_a.float(), B.to(dtype), C.to(dtype))[0].to(x.dtype)
+
+
+@precise
+def _by_chunks(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
+    """Decays are exponentials of sums of log_a over segments: never above 1, never a difference."""
     length = x.shape[1]
     chunks = -(-length // CHUNK)
     size = -(-length // chunks)  # equal chunks, so that little is padded
@@ -85,3 +96,34 @@ def _before_each(written: Tensor, log_decay: Tensor) -> Tensor:
         h = decay[:, k] * h + written[:, k]
         states.append(h)
     return torch.stack(states, dim=1)
+
+
+def _forward(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
+    from recollect.ops.triton import linear_attention as kernels
+
+    return kernels.forward(C, B, x, log_a, "identity", False)
+
+
+def _backward(
+    grad: Tensor, x: Tensor, log_a: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    from recollect.ops.triton import linear_attention as kernels
+
+    dC, dB, dx, dlog_a = kernels.backward(grad, C, B, x, log_a, kept, "identity", False)
+    return dx, dlog_a, dB, dC
+
+
+def _fake(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
+    from recollect.ops.triton import linear_attention as kernels
+
+    return kernels.outputs(C, x, False)
+
+
+def _fake_backward(
+    grad: Tensor, x: Tensor, log_a: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    dx, dlog_a, dB, dC = (t.new_empty(t.shape) for t in (x, log_a, B, C))
+    return dx, dlog_a, dB, dC
+
+
+_ssd = folded("ssd", *offered("ssd", _forward, _backward, _fake), _fake, _fake_backward)

@@ -9,8 +9,10 @@ kind of device, an assumption. Runs that end early make it cheaper.
 import math
 import statistics
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+
+import torch
 
 from recollect.model import Model, outline
 from recollect.study.labels import run_labels
@@ -19,7 +21,9 @@ from recollect.study.runner import pack
 from recollect.study.store import Store
 from recollect.study.study import Study
 from recollect.tasks.base import Task
-from recollect.train.cohort import train
+from recollect.train.cohort import Cohort
+from recollect.train.compiled import allowed, worth
+from recollect.train.replay import WARM
 from recollect.train.run import RunSpec
 
 ASSUMED = {"cpu": 5e9, "cuda": 2e12}
@@ -92,10 +96,14 @@ def make_plan(study: Study, store: Store | None, device: str, cohort: int, calib
             plan.warnings.append(
                 f"{part.label}: a mixer does not tell its operations; two a parameter and token are counted"
             )
+        if part.example.shape not in own and calibrate and cohorts:
+            part.seconds, part.basis = (
+                timed(cohorts[0], device).seconds(work, len(part.left), len(cohorts)),
+                "timed now",
+            )
+            continue
         if part.example.shape in own:
             rate, part.basis = own[part.example.shape], "measured"
-        elif calibrate and cohorts:
-            rate, part.basis = timed(cohorts[0], device), "timed now"
         elif other:
             rate, part.basis = other, "other runs"
         else:
@@ -130,6 +138,8 @@ class Work:
 
     tokens: float
     flops: float
+    measured_flops: float
+    """Of which measurements."""
     step_flops: float
     """Of which a training step."""
     counted: bool
@@ -138,14 +148,14 @@ class Work:
 
 def work_of(run: RunSpec) -> Work:
     """Tokens and operations of a whole run, measurements included."""
-    spec, model = run.train, outline(run.model, run.task.vocabulary, run.row_length)
+    spec, model = run.train, outline_of(run)
     row, counted = _row_flops(model, run.task)
     step = 3.0 * spec.batch * row
     rows = [(run.task.for_test(), math.ceil(spec.total_steps / spec.cadence) * spec.eval_rows)]
     rows += [(test, spec.test_rows) for test in run.all_tests]
     tokens = spec.total_steps * spec.batch * run.task.row_length + sum(n * task.row_length for task, n in rows)
-    flops = spec.total_steps * step + sum(n * _row_flops(model, task)[0] for task, n in rows)
-    return Work(tokens, flops, step, counted)
+    measured = sum(n * _row_flops(model, task)[0] for task, n in rows)
+    return Work(tokens, spec.total_steps * step + measured, measured, step, counted)
 
 
 def _row_flops(model: Model, task: Task) -> tuple[float, bool]:
@@ -178,22 +188,62 @@ def _measured(store: Store | None, titles: set[str], device: str) -> tuple[dict[
     return {shape: rates[shape] for shape in mine}, statistics.median(rates.values()) if rates else None
 
 
-def timed(cohort: list[RunSpec], device: str) -> float:
-    """Seconds an operation takes in a cohort of this shape, from a few real steps."""
+@dataclass(frozen=True)
+class Timing:
+    """How long a cohort takes, by the clock."""
 
-    def seconds(steps: int) -> float:
-        short = {"steps": steps, "epochs": 0.0, "eval_every": steps, "eval_rows": 1, "test_rows": 1, "stop_at": 0.0}
-        runs = [RunSpec(task=run.task, model=run.model, train=run.train.changed(**short)) for run in cohort]
-        start = time.perf_counter()
-        for _ in train(runs, device):
-            pass
-        return time.perf_counter() - start
+    training: float
+    """Seconds an operation in training, a member."""
+    measuring: float
+    """Seconds an operation in measuring, a member."""
+    once: float
+    """Seconds before the first step is done."""
 
-    seconds(1)  # what is paid once: libraries, kernels
-    steps, short = 4, seconds(1)
-    while (taken := seconds(1 + steps) - short) < 0.5 and steps < 256:
-        steps *= 4
-    return max(taken, 1e-6) / (steps * len(cohort) * work_of(cohort[0]).step_flops)
+    def seconds(self, work: Work, runs: int, cohorts: int) -> float:
+        """What runs in so many cohorts take."""
+        training = work.flops - work.measured_flops
+        return runs * (training * self.training + work.measured_flops * self.measuring) + cohorts * self.once
+
+
+def timed(runs: list[RunSpec], device: str) -> Timing:
+    """The times of a cohort, from a few real steps and a measurement; compiled if it would be when it trains."""
+    began = time.perf_counter()
+    cohort, spec = Cohort(runs, torch.device(device)), runs[0].train
+    number = iter(range(10**9))
+
+    def step() -> None:
+        cohort.advance(next(number))
+        cohort.sums[0, 0].item()  # waits for the device
+
+    step()
+    once, taken = time.perf_counter() - began, _lasting(step)
+    if allowed(cohort.device) and worth(taken, spec.total_steps):
+        began = time.perf_counter()
+        cohort.compile()
+        for _ in range(WARM + 1):
+            step()
+        once, taken = once + time.perf_counter() - began, _lasting(step)
+    measuring = _lasting(lambda: cohort.measure(1))
+    work = work_of(runs[0])
+    rows = spec.eval_rows * _row_flops(outline_of(runs[0]), runs[0].task.for_test())[0]
+    return Timing(taken / (len(runs) * work.step_flops), measuring / (len(runs) * rows), once)
+
+
+def _lasting(call: Callable[[], object]) -> float:
+    """Seconds a call takes, from as many as make half a second."""
+    calls = 1
+    while True:
+        began = time.perf_counter()
+        for _ in range(calls):
+            call()
+        if (taken := time.perf_counter() - began) >= 0.5 or calls >= 256:
+            return taken / calls
+        calls *= 4
+
+
+def outline_of(run: RunSpec) -> Model:
+    """The model of a run, to be asked about its sizes."""
+    return outline(run.model, run.task.vocabulary, run.row_length)
 
 
 def kind_of(device: str) -> str:

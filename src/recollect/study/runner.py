@@ -13,7 +13,7 @@ from recollect.study.executors.base import Broken, Done, Job, Report
 from recollect.study.store import Store, Writer, no_room
 from recollect.study.study import Study
 from recollect.train.checkpoint import Checkpoints
-from recollect.train.cohort import Ended, Measured, Saved
+from recollect.train.events import Ended, Measured, Saved
 from recollect.train.run import RunSpec
 
 ATTEMPTS = 2

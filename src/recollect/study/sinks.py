@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.spec import SpecError
-from recollect.train.cohort import Ended, Measured
+from recollect.train.events import Ended, Measured
 from recollect.train.run import RunSpec
 
 

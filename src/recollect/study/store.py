@@ -20,7 +20,7 @@ import torch
 
 import recollect
 from recollect.train.checkpoint import write_whole
-from recollect.train.cohort import Ended
+from recollect.train.events import Ended
 from recollect.train.run import RunSpec
 
 SCHEMA = 2

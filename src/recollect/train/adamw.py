@@ -63,23 +63,24 @@ def adamw(
     mean: Parameters,
     square: Parameters,
     rates: Rates,
-    step: int,
-    factor: float,
+    step: int | Tensor,
+    factor: float | Tensor,
     decay: str,
 ) -> None:
     """One step in place; `mean` and `square` are the running moments, `step` counts from 1, `factor` is the schedule's."""
     scales = _scales(norms, rates, step, factor)
+    short = scales.float().contiguous()
     for (name, p), g in zip(params.items(), grads, strict=True):
         decays = decay == "all" or p.dim() > 2
         if available(p):
             from recollect.ops.triton import adamw as kernels
 
-            kernels.step(p, g, mean[name], square[name], scales.to(p.dtype).contiguous(), decays)
+            kernels.step(p, g, mean[name], square[name], short, decays)
         else:
             _step(p, g, mean[name], square[name], scales, decays, rates.clips)
 
 
-def _scales(norms: Tensor, rates: Rates, step: int, factor: float) -> Tensor:
+def _scales(norms: Tensor, rates: Rates, step: int | Tensor, factor: float | Tensor) -> Tensor:
     """What a member's numbers are multiplied by, columns as `_step` reads them: (members, 8), in float64."""
     lr = rates.lr * factor
     clip = torch.where(rates.clip > 0, (rates.clip / (norms + 1e-6)).clamp(max=1.0), 1.0)

@@ -11,12 +11,11 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import safetensors.torch
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from recollect import rng
@@ -24,61 +23,12 @@ from recollect.model import build
 from recollect.train.adamw import Parameters, Rates, adamw, gradient_norms, schedule
 from recollect.train.checkpoint import EVERY, restore, snapshot
 from recollect.train.compiled import BACKEND, Pace, places
-from recollect.train.data import sample, training_rows
+from recollect.train.data import Feed
 from recollect.train.embeddings import Album
+from recollect.train.events import Ended, Ending, Event, Measured, Saved
 from recollect.train.measure import Measures, measure
+from recollect.train.replay import Inputs, Replay
 from recollect.train.run import RunSpec, TrainSpec
-
-Ending = Literal["finished", "solved", "diverged", "hopeless"]
-
-
-@dataclass
-class Ended:
-    """A run that ended, with everything it leaves behind."""
-
-    run: RunSpec
-    status: Ending
-    step: int
-    """At which step it ended."""
-    final: dict[str, float]
-    """The last measurement, on all test rows."""
-    curve: list[dict[str, float]]
-    """Every measurement during training."""
-    slices: list[dict]
-    """Accuracy by tag: step, tag, and for each value of the tag how many were scored and how many were right."""
-    seconds: float
-    """Its share of the cohort's time."""
-    parameters: int
-    """How many parameters the model has."""
-    notes: list[str] = field(default_factory=list)
-    """What a reader of the result should know."""
-    weights: bytes | None = None
-    """The trained parameters as safetensors, where they were asked for."""
-    snapshots: list[tuple[float, int, bytes]] = field(default_factory=list)
-    """Embeddings, where they were asked for: share of the run's length, step, and tables as safetensors."""
-
-
-@dataclass
-class Measured:
-    """A measurement of the whole cohort, for those who watch."""
-
-    step: int
-    steps: int
-    accuracy: dict[str, float]
-    """By run id."""
-    ending: int = 0
-    """How many members end here: their results follow at once."""
-
-
-@dataclass
-class Saved:
-    """A snapshot of the members that have not ended."""
-
-    step: int
-    data: bytes
-
-
-Event = Ended | Measured | Saved
 
 
 def train(
@@ -101,9 +51,7 @@ def train(
     for step in range(done, spec.total_steps):
         if pace.pays(spec.total_steps - step):
             cohort.compile()
-        losses, hits, norms, grads = cohort.backward(step)
-        cohort.move(grads, norms, step)
-        cohort.tally(losses, hits, norms)
+        cohort.advance(step)
         cohort.album.take(cohort.params, step + 1)
 
         last = step + 1 == spec.total_steps
@@ -137,9 +85,13 @@ class Cohort:
             models = [build(run.model, run.task.vocabulary, run.row_length, seed) for seed in seeds]
         models = [model.to(device, self.dtype) for model in models]
         self.model = models[0]
+        self.biases = [
+            f"{name}.bias" for name, m in self.model.named_modules() if isinstance(m, nn.Linear) and m.bias is not None
+        ]
         self.parameters = sum(p.numel() for p in self.model.parameters())
         self.seeds = torch.tensor(seeds, device=device)  # (seeds,)
         self.seed_of = torch.tensor([seeds.index(r.train.seed) for r in runs], device=device)  # (members,)
+        self.feed = Feed(run.task, run.train, self.seeds)
         starts = [dict(model.named_parameters()) for model in models]
         self.params: Parameters = {
             name: torch.stack([start[name].detach() for start in starts])[self.seed_of] for name in starts[0]
@@ -155,35 +107,56 @@ class Cohort:
         self.album = Album(run.train, run.task)
         self.vmapped = True
         self.compiled: Callable | None = None
+        self.replay = Replay(self._advance, device)
         if device.type == "cuda":  # short numbers are asked for: then the rest of the products may be shorter too
             torch.set_float32_matmul_precision("high" if run.train.precision == "bfloat16" else "highest")
         self._clock = time.perf_counter()
         if len(runs) == 1:
             self._take([0, 0])
 
+    def advance(self, step: int) -> None:
+        """Take a training step; on a GPU, once it is compiled and warm, as one CUDA graph."""
+        inputs = self._inputs(step)
+        if self.compiled is None:
+            self._advance(inputs)
+        else:
+            self.replay(inputs)
+
+    def _advance(self, inputs: Inputs) -> None:
+        losses, hits, norms, grads = self._backward(inputs)
+        self._move(grads, norms, inputs.number, inputs.factor)
+        self.tally(losses, hits, norms)
+
     def backward(self, step: int) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
         """Losses, share of right answers and gradient norms, each (members,), and the gradients of a training step."""
-        rows = training_rows(self.spec, self.seeds, step)
-        batch = sample(self.task, self.seeds, "train", rows).map(lambda x: x[self.seed_of])  # each (members, batch, ..)
-        drops = self.seeds[self.seed_of] * 1_000_003 + step  # decides dropout masks
-        params = {name: p.detach().requires_grad_() for name, p in self.params.items()}
-
-        with self._autocast():
-            losses, hits = self._losses(
-                params, drops, batch.tokens, batch.positions, batch.answers, batch.trained, batch.scored
-            )
-        grads = torch.autograd.grad(losses.sum(), list(params.values()), materialize_grads=True)
-        return losses.detach(), hits, gradient_norms(list(grads)), list(grads)
+        return self._backward(self._inputs(step))
 
     def move(self, grads: list[Tensor], norms: Tensor, step: int) -> None:
         """Take the optimiser's step, in place."""
-        factor = schedule(self.spec, step)
-        adamw(self.params, grads, norms, self.mean, self.square, self.rates, step + 1, factor, self.spec.decay)
+        self._move(grads, norms, step + 1, schedule(self.spec, step))
+
+    def _inputs(self, step: int) -> Inputs:
+        batch = self.feed(step)
+        drops = self.seeds[self.seed_of] * 1_000_003 + step  # decides dropout masks
+        tensors = [batch.tokens, batch.positions, batch.answers, batch.trained, batch.scored]  # each (seeds, batch, ..)
+        return Inputs(tensors, drops, step + 1, schedule(self.spec, step))
+
+    def _backward(self, inputs: Inputs) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+        rows = [x[self.seed_of] for x in inputs.rows]  # each (members, batch, ..)
+        params = {name: p.detach().requires_grad_() for name, p in self.params.items()}
+        with self._autocast():
+            losses, hits = self._losses(params, inputs.drops, *rows)
+        grads = torch.autograd.grad(losses.sum(), list(params.values()), materialize_grads=True)
+        return losses.detach(), hits, gradient_norms(list(grads)), list(grads)
+
+    def _move(self, grads: list[Tensor], norms: Tensor, number: int | Tensor, factor: float | Tensor) -> None:
+        adamw(self.params, grads, norms, self.mean, self.square, self.rates, number, factor, self.spec.decay)
 
     def compile(self) -> None:
         """From now on run forward and backward as compiled code, for as many members as there are."""
         if self.vmapped:
             self.compiled = torch.compile(vmap(self._loss), dynamic=False, backend=BACKEND)
+            self.replay = Replay(self._advance, self.device)
 
     def _losses(self, *stacked) -> tuple[Tensor, Tensor]:
         """Every member's loss and share of right answers."""
@@ -203,8 +176,8 @@ class Cohort:
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """One member's loss and share of right answers."""
         with rng.dropping(drop):
-            losses, best = functional_call(self.model, params, (tokens, positions, answers))
-        hits = ((best == answers) & scored).sum() / scored.sum()
+            losses, right = functional_call(self.model, self._rounded(params), (tokens, positions, answers))
+        hits = (right & scored).sum() / scored.sum()
         return (losses * trained).sum() / trained.sum(), hits
 
     def tally(self, losses: Tensor, hits: Tensor, norms: Tensor) -> None:
@@ -297,6 +270,7 @@ class Cohort:
         for group in (self.params, self.mean, self.square):
             for name in group:
                 group[name] = group[name][index]
+        self.replay = Replay(self._advance, self.device)  # the old one's tensors are gone
         self.rates = self.rates.select(index)
         self.seed_of, self.sums = self.seed_of[index], self.sums[index]
         self.album.select(members)
@@ -309,7 +283,9 @@ class Cohort:
 
         def forward(tokens: Tensor, positions: Tensor) -> Tensor:
             with self._autocast():
-                return self._each(lambda p, t, a: functional_call(self.model, p, (t, a)), params, tokens, positions)
+                return self._each(
+                    lambda p, t, a: functional_call(self.model, self._rounded(p), (t, a)), params, tokens, positions
+                )
 
         found = measure(forward, task, self.seeds, self.seed_of[index], rows, sliced)
         if len(chosen) != 1:
@@ -343,6 +319,12 @@ class Cohort:
         if isinstance(results[0], tuple):
             return tuple(torch.stack(column) for column in zip(*results, strict=True))
         return torch.stack(results)
+
+    def _rounded(self, params: Parameters) -> Parameters:
+        """Parameters as autocast takes them: under vmap it sees the products of linear maps, but not their biases."""
+        if self.spec.precision != "bfloat16":
+            return params
+        return params | {name: params[name].bfloat16() for name in self.biases}
 
     def _autocast(self):
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.precision == "bfloat16")

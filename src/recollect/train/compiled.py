@@ -20,12 +20,22 @@ SAVED = 0.5
 """The share of a step's time that it is expected to save: an assumption."""
 
 
+def allowed(device: torch.device) -> bool:
+    """Whether cohorts on this device may be compiled at all."""
+    return device.type == "cuda" and os.environ.get("RECOLLECT_COMPILE") != "0"
+
+
+def worth(step: float, left: int) -> bool:
+    """Whether compiling pays where a step takes so many seconds and so many are left."""
+    return left * step * SAVED > COST
+
+
 class Pace:
     """Times the first steps of a cohort, and tells when compiling pays."""
 
     def __init__(self, device: torch.device):
         self.device, self.seen, self.since = device, 0, 0.0
-        self.open = device.type == "cuda" and os.environ.get("RECOLLECT_COMPILE") != "0"
+        self.open = allowed(device)
 
     def pays(self, left: int) -> bool:
         """Asked before each step, with how many are left: true once, when it is known that compiling pays."""
@@ -37,7 +47,7 @@ class Pace:
         elif self.seen == WARM + TIMED + 1:
             self.open = False
             step = (self._now() - self.since) / TIMED
-            return left * step * SAVED > COST
+            return worth(step, left)
         return False
 
     def _now(self) -> float:

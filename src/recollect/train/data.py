@@ -7,10 +7,14 @@ from recollect import rng
 from recollect.tasks.base import Batch, Task
 from recollect.train.run import TrainSpec
 
+AHEAD = 2**22
+"""How many tokens are drawn at once on a GPU."""
 
-def training_rows(spec: TrainSpec, seeds: Tensor, step: int) -> Tensor:
-    """The numbers of the rows that a step trains on: (seeds, batch). Fresh rows, or the next of a shuffled fixed set."""
-    example = step * spec.batch + torch.arange(spec.batch, device=seeds.device)  # (batch,), counted over the whole run
+
+def training_rows(spec: TrainSpec, seeds: Tensor, step: int, steps: int = 1) -> Tensor:
+    """The numbers of the rows that some steps train on: (seeds, steps * batch). Fresh rows, or the next of a shuffled set."""
+    first, count = step * spec.batch, steps * spec.batch
+    example = first + torch.arange(count, device=seeds.device)  # (steps * batch,), counted over the whole run
     if not spec.train_rows:
         return example.expand(len(seeds), -1)
     epoch, place = example // spec.train_rows, example % spec.train_rows
@@ -24,3 +28,24 @@ def sample(task: Task, seeds: Tensor, purpose: str, rows: Tensor) -> Batch:
     n = rows.shape[1]
     batch = task.sample(rng.stream(seeds.repeat_interleave(n), purpose, rows.flatten()))
     return batch.map(lambda x: x.unflatten(0, (len(seeds), n)))
+
+
+class Feed:
+    """The batches of training, one a step: drawn as they are asked for, on a GPU those of several steps at once.
+
+    A draw is hundreds of small operations, and some wait for a result: too many for a GPU to do before each step.
+    """
+
+    def __init__(self, task: Task, spec: TrainSpec, seeds: Tensor):
+        self.task, self.spec, self.seeds = task, spec, seeds
+        ahead = AHEAD // (len(seeds) * spec.batch * task.row_length) if seeds.is_cuda else 1
+        self.ahead = min(max(ahead, 1), 64)
+        self.first, self.drawn = -self.ahead, None
+
+    def __call__(self, step: int) -> Batch:
+        """The batch of a step: each tensor (seeds, batch, ..)."""
+        if self.drawn is None or not 0 <= step - self.first < self.ahead:
+            rows = training_rows(self.spec, self.seeds, step, self.ahead)
+            drawn = sample(self.task, self.seeds, "train", rows)
+            self.first, self.drawn = step, drawn.map(lambda x: x.unflatten(1, (self.ahead, -1)))
+        return self.drawn.map(lambda x: x[:, step - self.first])

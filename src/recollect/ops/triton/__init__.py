@@ -18,3 +18,10 @@ def available(x: Tensor) -> bool:
     if not _INSTALLED or x.dtype == torch.float64 or os.environ.get("RECOLLECT_TRITON") == "0":
         return False
     return x.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def short_dtype(x: Tensor) -> torch.dtype | None:
+    """bfloat16 or float16 where products with x are to be computed in it, under autocast or because x is; else None."""
+    device = x.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+    return dtype if dtype in (torch.bfloat16, torch.float16) else None

@@ -1,10 +1,11 @@
 """Kernels of the head and its cross-entropy; formula and plain form in ops/answer_loss.py.
 
-Logits exist only as tiles in registers: forward walks the vocabulary once and keeps each answer's log-sum-exp and best
-token; backward forms each tile again, once for dx (a program walks the vocabulary) and once for dw (a program walks the
-answers). No atomics: the same bits on every run.
+Logits exist only as tiles in registers: forward walks the vocabulary once and keeps each answer's log-sum-exp, and whether no
+logit is higher than its own; backward forms each tile again, once for dx (a program walks the vocabulary) and once for dw (a
+program walks the answers). No atomics: the same bits on every run. The weights may be longer numbers than the rows: they are
+rounded for the products, their gradients are not.
 
-Shapes: x (groups, answers, width), w (groups, vocabulary, width), answers, losses, lse, best (groups, answers).
+Shapes: x (groups, answers, width), w (groups, vocabulary, width), answers, losses, lse, right (groups, answers).
 """
 
 # pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
@@ -17,24 +18,25 @@ from torch import Tensor
 
 
 def forward(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """losses, lse and best."""
-    x, w, answers = x.contiguous(), w.contiguous(), answers.contiguous()
+    """losses, lse and right."""
+    x, w, answers = x.contiguous(), w.to(x.dtype).contiguous(), answers.contiguous()
     groups, count, width = x.shape
     losses, lse = (x.new_empty(groups, count, dtype=torch.float32) for _ in range(2))
-    best = torch.empty_like(answers)
+    right = torch.empty_like(answers, dtype=torch.bool)
     options = _options(x)
     grid = (groups, triton.cdiv(count, options["ROWS"]))
     with torch.cuda.device_of(x):
-        _forward_kernel[grid](x, w, answers, losses, lse, best, count, w.shape[1], width, **options)
-    return losses, lse, best
+        _forward_kernel[grid](x, w, answers, losses, lse, right, count, w.shape[1], width, **options)
+    return losses, lse, right
 
 
 def backward(grad: Tensor, x: Tensor, w: Tensor, answers: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
     """Gradients of x and w."""
-    x, w, answers = x.contiguous(), w.contiguous(), answers.contiguous()
+    dw = w.new_empty(w.shape)
+    x, w, answers = x.contiguous(), w.to(x.dtype).contiguous(), answers.contiguous()
     groups, count, width = x.shape
     vocabulary = w.shape[1]
-    dx, dw = torch.empty_like(x), torch.empty_like(w)
+    dx = torch.empty_like(x)
     options = _options(x)
     sizes = (count, vocabulary, width)
     with torch.cuda.device_of(x):
@@ -66,7 +68,7 @@ def _put(x, value, i, count, width, WIDTH: tl.constexpr):
 
 @triton.jit
 def _forward_kernel(
-    x, w, answers, losses, lse, best, count, vocabulary, width,
+    x, w, answers, losses, lse, right, count, vocabulary, width,
     ROWS: tl.constexpr, TOKENS: tl.constexpr, WIDTH: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     group = tl.program_id(0).to(tl.int64)
@@ -76,25 +78,21 @@ def _forward_kernel(
     answer = tl.load(answers + group * count + i, mask=i < count, other=-1)
     highest = tl.full([ROWS], -1e30, tl.float32)
     total = tl.zeros([ROWS], tl.float32)
-    right = tl.zeros([ROWS], tl.float32)
-    found = tl.zeros([ROWS], tl.int64)
+    own = tl.zeros([ROWS], tl.float32)
     for start in range(0, vocabulary, TOKENS):
         j = start + tl.arange(0, TOKENS)
-        w_j = _tile(w, j, vocabulary, width, WIDTH).to(x_i.dtype)
+        w_j = _tile(w, j, vocabulary, width, WIDTH)
         logits = tl.dot(x_i, tl.trans(w_j), input_precision=EXACT)
         logits = tl.where((j < vocabulary)[None, :], logits, -1e30)
-        top = tl.max(logits, 1)
-        at = start + tl.argmax(logits, 1)
-        found = tl.where(top > highest, at.to(tl.int64), found)
-        higher = tl.maximum(highest, top)
+        higher = tl.maximum(highest, tl.max(logits, 1))
         total = total * tl.exp(highest - higher) + tl.sum(tl.exp(logits - higher[:, None]), 1)
         highest = higher
-        right += tl.sum(tl.where(j[None, :] == answer[:, None], logits, 0.0), 1)
+        own += tl.sum(tl.where(j[None, :] == answer[:, None], logits, 0.0), 1)
     log_total = highest + tl.log(total)
     here = group * count + i
     tl.store(lse + here, log_total, mask=i < count)
-    tl.store(losses + here, log_total - right, mask=i < count)
-    tl.store(best + here, found, mask=i < count)
+    tl.store(losses + here, log_total - own, mask=i < count)
+    tl.store(right + here, own >= highest, mask=i < count)
 
 
 @triton.jit
@@ -122,7 +120,7 @@ def _dx_kernel(
     sums = tl.zeros([ROWS, WIDTH], tl.float32)
     for start in range(0, vocabulary, TOKENS):
         j = start + tl.arange(0, TOKENS)
-        w_j = _tile(w, j, vocabulary, width, WIDTH).to(x_i.dtype)
+        w_j = _tile(w, j, vocabulary, width, WIDTH)
         slopes = _slopes(x_i, w_j, i, j, answer, lse_i, grad_i, count, vocabulary, EXACT)
         sums += tl.dot(slopes.to(x_i.dtype), w_j, input_precision=EXACT)
     _put(dx + group * count * width, sums, i, count, width, WIDTH)
@@ -136,7 +134,7 @@ def _dw_kernel(
     group = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1) * TOKENS + tl.arange(0, TOKENS)
     x += group * count * width
-    w_j = _tile(w + group * vocabulary * width, j, vocabulary, width, WIDTH).to(x.dtype.element_ty)
+    w_j = _tile(w + group * vocabulary * width, j, vocabulary, width, WIDTH)
     sums = tl.zeros([TOKENS, WIDTH], tl.float32)
     for start in range(0, count, ROWS):
         i = start + tl.arange(0, ROWS)

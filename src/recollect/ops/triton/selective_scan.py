@@ -1,18 +1,25 @@
 """Kernels of the selective scan (Gu & Dao 2023); formula and plain form in ops/selective_scan.py.
 
-    h_t = decay_t h_{t-1} + u_t B_t        y_t = C_t . h_t        decay_t = exp(dt_t A) = 2^(dt_t rate)
+    h_t = decay_t h_{t-1} + u_t B_t        y_t = C_t . h_t + D x_t        decay_t = exp(dt_t A) = 2^(dt_t rate)
 
-A program takes one row and a block of channels through time with the states in registers. Forward keeps the state before
-each chunk; backward takes the chunks from the last to the first, computes their states again and walks them backwards:
+A program, one warp, takes one row and a block of channels through time with the states in registers, a part (four steps)
+at once. Forward keeps the state before each part; backward takes the parts from the last to the first, computes their
+states and decays again and walks them backwards:
 
     dh_t = C_t dy_t + decay_{t+1} dh_{t+1}        dC_t = sum_c dy_t h_t        dB_t = sum_c u_t dh_t
-    du_t = B_t . dh_t                             e_t = dh_t decay_t h_{t-1}   ddt_t = A . e_t      dA = sum_t dt_t e_t
+    du_t = B_t . dh_t                             dx_t = dt_t du_t + D dy_t    dD = sum_t dy_t x_t
+    e_t = dh_t decay_t h_{t-1}                    ddt_t = A . e_t + x_t du_t   dA = sum_t dt_t e_t
 
-Sums over blocks of channels (dB, dC) and over rows (dA) are left to PyTorch: the same bits on every run.
+Sums over blocks of channels (dB, dC) and over rows (dA, dD) are left to PyTorch: the same bits on every run.
 
-Glossary: h = state; u = dt x; A, B, C as in the paper; rate = A / ln 2; e = the gradient of dt A; s, c = indices of
-states and channels. Shapes: u, dt, y (groups, batch, length, channels), A (groups, channels, n), B, C (groups, batch,
-length, n), kept (groups, batch, chunks, n, channels). A row is one of groups * batch.
+What counts is instructions, above all those that move numbers between threads. A state is a tensor (HIGH, LOW, channels)
+of the states s = high + HIGH low: memory is read four channels a thread, so a thread has four channels of HIGH states, and
+a sum over channels or over states is mostly within threads. A whole part is read and written as one tensor (..., 4), then
+taken apart into its steps: numbers change threads once a part, not once a step.
+
+Glossary: h = state; u = dt x; A, B, C, D as in the paper; rate = A / ln 2; e = the gradient of dt A; s, c = indices of states
+and channels; kept = the states before each part. Shapes: x, dt, y (groups, batch, length, channels), A (groups, channels, n),
+B, C (groups, batch, length, n), D (groups, channels), kept (groups, batch, parts, n, channels). A row is one of groups * batch.
 """
 
 # pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false
@@ -24,143 +31,206 @@ import triton.language as tl
 from torch import Tensor
 
 LN2 = tl.constexpr(0.6931471805599453)
-PART = 8
-"""Steps whose states backward holds in registers at once; it divides a chunk."""
+PART = 4
+"""Steps of a part. `_apart` and `_together` are for four."""
+STEPS = tl.constexpr(PART)
+TILE = 512
+"""Numbers in the state of a program, or so: 16 a thread. Backward holds nine such in registers."""
 
 
-def forward(u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
-    """y, and the state before each `chunk` steps."""
-    groups, batch, length, channels = u.shape
-    n = A.shape[2]
-    u, dt, A, B, C = (t.contiguous() for t in (u, dt, A, B, C))
-    y, kept = torch.empty_like(u), u.new_empty(groups, batch, -(-length // chunk), n, channels)
-    states, block = _tile(n, channels, 512)
-    with torch.cuda.device_of(u):
-        _forward_kernel[(groups * batch * triton.cdiv(channels, block),)](
-            u, dt, A, B, C, y, kept, batch, length, channels, n, CHUNK=chunk, STATES=states, BLOCK=block, num_warps=1
-        )  # fmt: skip
+def outputs(x: Tensor, A: Tensor) -> tuple[Tensor, Tensor]:
+    """y and kept, empty. What is kept is as precise as x, but never in float16: its range is too short."""
+    groups, batch, length, channels = x.shape
+    dtype = torch.bfloat16 if x.dtype == torch.bfloat16 else torch.float32
+    kept = x.new_empty(groups, batch, triton.cdiv(length, PART), A.shape[2], channels, dtype=dtype)
+    return x.new_empty(x.shape), kept
+
+
+def forward(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> tuple[Tensor, Tensor]:
+    """y, and the state before each part."""
+    x, dt, B, C, D = (t.contiguous() for t in (x, dt, B, C, D))
+    y, kept = outputs(x, A)
+    programs, sizes, shape = _division(x, A)
+    with torch.cuda.device_of(x):
+        _forward_kernel[(programs,)](x, dt, _by_state(A), B, C, D, y, kept, *sizes, **shape, num_warps=1)
     return y, kept
 
 
 def backward(
-    grad: Tensor, u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, kept: Tensor, chunk: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of u, dt, A, B and C."""
-    groups, batch, length, channels = u.shape
-    n = A.shape[2]
-    grad, u, dt, A, B, C = (t.contiguous() for t in (grad, u, dt, A, B, C))
-    states, block = _tile(n, channels, 256)
-    blocks = triton.cdiv(channels, block)
-    du, ddt = torch.empty_like(u), torch.empty_like(dt)
-    dA = u.new_empty(groups, batch, n, channels, dtype=torch.float32)
-    dB, dC = (u.new_empty(blocks, *t.shape, dtype=torch.float32) for t in (B, C))
-    with torch.cuda.device_of(u):
-        _backward_kernel[(groups * batch * blocks,)](
-            grad, u, dt, A, B, C, kept, du, ddt, dA, dB, dC, batch, length, channels, n,
-            CHUNK=chunk, PART=PART, STATES=states, BLOCK=block, num_warps=1,
+    grad: Tensor, x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, kept: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of x, dt, A, B, C and D."""
+    grad, x, dt, B, C, D = (t.contiguous() for t in (grad, x, dt, B, C, D))
+    (groups, batch, _, channels), (programs, sizes, shape) = x.shape, _division(x, A)
+    dx, ddt = torch.empty_like(x), torch.empty_like(dt)
+    dA = x.new_empty(groups, batch, A.shape[2], channels, dtype=torch.float32)
+    dB, dC = (x.new_empty(programs // (groups * batch), *B.shape, dtype=torch.float32) for _ in range(2))
+    dD = x.new_empty(groups, batch, channels, dtype=torch.float32)
+    with torch.cuda.device_of(x):
+        _backward_kernel[(programs,)](
+            grad, x, dt, _by_state(A), B, C, D, kept, dx, ddt, dA, dB, dC, dD, *sizes, **shape, num_warps=1
         )  # fmt: skip
     dA = dA.sum(1).transpose(1, 2).to(A.dtype).contiguous()
-    return du, ddt, dA, dB.sum(0).to(B.dtype), dC.sum(0).to(C.dtype)
+    return dx, ddt, dA, dB.sum(0).to(B.dtype), dC.sum(0).to(C.dtype), dD.sum(1).to(D.dtype)
 
 
-def _tile(n: int, channels: int, size: int) -> tuple[int, int]:
-    """States and channels of a program, `size` numbers or so: one warp holds them, and no step waits for another warp."""
+def _by_state(A: Tensor) -> Tensor:
+    return A.transpose(1, 2).float().contiguous()  # (groups, n, channels), as kept: one layout for all that meets h
+
+
+def _division(x: Tensor, A: Tensor) -> tuple[int, tuple[int, int, int, int], dict[str, int | bool]]:
+    """How many programs there are, the sizes they are told, and the shape of the state in each."""
+    groups, batch, length, channels = x.shape
+    n = A.shape[2]
     states = triton.next_power_of_2(n)
-    return states, min(triton.next_power_of_2(channels), max(8, min(128, size // states)))
+    block = max(8, min(triton.next_power_of_2(channels), 128, TILE // states))
+    high = min(4, states)
+    even = n == states and channels % block == 0 and length % PART == 0  # then nothing needs a mask
+    shape = {"HIGH": high, "LOW": states // high, "BLOCK": block, "EVEN": even}
+    return groups * batch * triton.cdiv(channels, block), (batch, length, channels, n), shape
 
 
 @triton.jit
-def _read(pointer, mask):
-    return tl.load(pointer, mask=mask, other=0.0).to(tl.float32)
+def _read(pointer, mask, EVEN: tl.constexpr):
+    if EVEN:
+        return tl.load(pointer).to(tl.float32)
+    else:
+        return tl.load(pointer, mask=mask, other=0.0).to(tl.float32)
 
 
 @triton.jit
-def _next(h, u_t, dt_t, B_t, rate):
-    return tl.exp2(dt_t[None, :] * rate) * h + u_t[None, :] * B_t[:, None]
+def _write(pointer, x, mask, EVEN: tl.constexpr):
+    if EVEN:
+        tl.store(pointer, x.to(pointer.dtype.element_ty))
+    else:
+        tl.store(pointer, x.to(pointer.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _apart(x):
+    """(channels, 4) -> four steps of (1, 1, channels)."""
+    even, odd = tl.split(tl.reshape(x, [x.shape[0], 2, 2]))
+    first, third = tl.split(even)
+    second, fourth = tl.split(odd)
+    return first[None, None, :], second[None, None, :], third[None, None, :], fourth[None, None, :]
+
+
+@triton.jit
+def _together(steps):
+    """Four steps of (...) -> (..., 2, 2), which is (..., 4) in order."""
+    return tl.join(tl.join(steps[0], steps[2]), tl.join(steps[1], steps[3]))
+
+
+@triton.jit
+def _turned(steps):
+    return steps[3], steps[2], steps[1], steps[0]
+
+
+@triton.jit
+def _over_states(x):
+    return tl.sum(tl.sum(x, axis=0), axis=0)  # (channels,)
 
 
 @triton.jit
 def _forward_kernel(
-    u, dt, A, B, C, y, kept, batch, length, channels, n,
-    CHUNK: tl.constexpr, STATES: tl.constexpr, BLOCK: tl.constexpr,
+    x, dt, A, B, C, D, y, kept, batch, length, channels, n,
+    HIGH: tl.constexpr, LOW: tl.constexpr, BLOCK: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     blocks = tl.cdiv(channels, BLOCK)
     row = (tl.program_id(0) // blocks).to(tl.int64)
+    group, first = row // batch, row * length
+    i = tl.arange(0, STEPS)
     c = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
-    s = tl.arange(0, STATES)
+    s = tl.arange(0, HIGH)[:, None] + HIGH * tl.arange(0, LOW)[None, :]  # (HIGH, LOW)
+    state = s[:, :, None] * channels + c[None, None, :]
     inside_c, inside_s = c < channels, s < n
-    inside = inside_s[:, None] & inside_c[None, :]  # (states, channels), as is the state
-    rate = _read(A + row // batch * channels * n + c[None, :] * n + s[:, None], inside) / LN2
-    first = row * length
-    u, dt, y = u + first * channels + c, dt + first * channels + c, y + first * channels + c
-    B, C = B + first * n + s, C + first * n + s
-    kept += row * tl.cdiv(length, CHUNK) * n * channels + s[:, None] * channels + c[None, :]
-    h = tl.zeros([STATES, BLOCK], tl.float32)
-    for t in range(length):
-        if t % CHUNK == 0:
-            tl.store(kept + t // CHUNK * n * channels, h.to(kept.dtype.element_ty), mask=inside)
-        u_t, dt_t = _read(u + t * channels, inside_c), _read(dt + t * channels, inside_c)
-        B_t, C_t = _read(B + t * n, inside_s), _read(C + t * n, inside_s)
-        h = _next(h, u_t, dt_t, B_t, rate)
-        y_t = tl.sum(h * C_t[:, None], axis=0)
-        tl.store(y + t * channels, y_t.to(y.dtype.element_ty), mask=inside_c)
+    inside = inside_s[:, :, None] & inside_c[None, None, :]
+    rate = _read(A + group * n * channels + state, inside, EVEN) / LN2
+    D_c = _read(D + group * channels + c, inside_c, EVEN)[:, None]
+    at_c = first * channels + i[None, :] * channels + c[:, None]  # (channels, steps)
+    at_s = first * n + s
+    parts = tl.cdiv(length, STEPS)
+    kept += row * parts * n * channels + tl.max_contiguous(state, [1, 1, 4])  # four a thread in bfloat16 too
+    h = tl.zeros([HIGH, LOW, BLOCK], tl.float32)
+    for part in range(parts):
+        start = part * STEPS
+        # Past the end all is read as zero: such a step leaves h as it is.
+        here = inside_c[:, None] & (start + i < length)[None, :]
+        _write(kept + part * n * channels, h, inside, EVEN)
+        x_p = _read(x + start * channels + at_c, here, EVEN)
+        dt_p = _read(dt + start * channels + at_c, here, EVEN)
+        Bs, Cs, ys = (), (), ()
+        for k in tl.static_range(STEPS):
+            here_s = s < tl.where(start + k < length, n, 0)
+            Bs += (_read(B + (start + k) * n + at_s, here_s, EVEN)[:, :, None],)
+            Cs += (_read(C + (start + k) * n + at_s, here_s, EVEN)[:, :, None],)
+        dts, us = _apart(dt_p), _apart(dt_p * x_p)
+        for k in tl.static_range(STEPS):
+            h = tl.exp2(dts[k] * rate) * h + us[k] * Bs[k]
+            ys += (_over_states(h * Cs[k]),)
+        _write(y + start * channels + at_c, tl.reshape(_together(ys), [BLOCK, STEPS]) + D_c * x_p, here, EVEN)
 
 
 @triton.jit
 def _backward_kernel(
-    grad, u, dt, A, B, C, kept, du, ddt, dA, dB, dC, batch, length, channels, n,
-    CHUNK: tl.constexpr, PART: tl.constexpr, STATES: tl.constexpr, BLOCK: tl.constexpr,
+    grad, x, dt, A, B, C, D, kept, dx, ddt, dA, dB, dC, dD, batch, length, channels, n,
+    HIGH: tl.constexpr, LOW: tl.constexpr, BLOCK: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     blocks = tl.cdiv(channels, BLOCK)
     row = (tl.program_id(0) // blocks).to(tl.int64)
     block = tl.program_id(0) % blocks
+    group, first = row // batch, row * length
+    i = tl.arange(0, STEPS)
     c = block * BLOCK + tl.arange(0, BLOCK)
-    s = tl.arange(0, STATES)
+    s = tl.arange(0, HIGH)[:, None] + HIGH * tl.arange(0, LOW)[None, :]  # (HIGH, LOW)
+    state = s[:, :, None] * channels + c[None, None, :]
     inside_c, inside_s = c < channels, s < n
-    inside = inside_s[:, None] & inside_c[None, :]
-    rate = _read(A + row // batch * channels * n + c[None, :] * n + s[:, None], inside) / LN2
-    first = row * length
-    grad, u, dt = grad + first * channels, u + first * channels, dt + first * channels
-    du, ddt = du + first * channels, ddt + first * channels
-    B, C = B + first * n, C + first * n
+    inside = inside_s[:, :, None] & inside_c[None, None, :]
+    rate = _read(A + group * n * channels + state, inside, EVEN) / LN2
+    D_c = _read(D + group * channels + c, inside_c, EVEN)[:, None]
+    at_c = first * channels + i[None, :] * channels + c[:, None]  # (channels, steps)
+    at_s = first * n + s
     summand = (block * (tl.num_programs(0) // blocks) + row) * length  # of the sums over blocks of channels
-    dB, dC = dB + summand * n, dC + summand * n
-    state = s[:, None] * channels + c[None, :]
-    kept += row * tl.cdiv(length, CHUNK) * n * channels
-    parts = tl.cdiv(length, PART)
-    dh = tl.zeros([STATES, BLOCK], tl.float32)
-    sum_A = tl.zeros([STATES, BLOCK], tl.float32)
-    for later in range(parts):
-        start = (parts - 1 - later) * PART
-        chunk = start // CHUNK
-        h = _read(kept + chunk * n * channels + state, inside)
-        for t in range(chunk * CHUNK, start):
-            u_t, dt_t = _read(u + t * channels + c, inside_c), _read(dt + t * channels + c, inside_c)
-            h = _next(h, u_t, dt_t, _read(B + t * n + s, inside_s), rate)
-        states = (h,)
-        # Past the end all is read as zero: such a step leaves h and dh as they are.
-        for i in tl.static_range(PART):
-            t = start + i
-            at_c, here_c = t * channels + c, c < tl.where(t < length, channels, 0)
-            at_s, here_s = t * n + s, s < tl.where(t < length, n, 0)
-            h = _next(h, _read(u + at_c, here_c), _read(dt + at_c, here_c), _read(B + at_s, here_s), rate)
-            states += (h,)
-        for i in tl.static_range(PART):
-            t = start + PART - 1 - i
-            at_c, here_c = t * channels + c, c < tl.where(t < length, channels, 0)
-            at_s, here_s = t * n + s, s < tl.where(t < length, n, 0)
-            dy_t, u_t, dt_t = _read(grad + at_c, here_c), _read(u + at_c, here_c), _read(dt + at_c, here_c)
-            B_t, C_t = _read(B + at_s, here_s), _read(C + at_s, here_s)
-            dh += C_t[:, None] * dy_t[None, :]
-            dC_t = tl.sum(dy_t[None, :] * states[PART - i], axis=1)
-            dB_t = tl.sum(u_t[None, :] * dh, axis=1)
-            du_t = tl.sum(B_t[:, None] * dh, axis=0)
-            dh *= tl.exp2(dt_t[None, :] * rate)  # from here on the gradient of h_{t-1}
-            e_t = dh * states[PART - 1 - i]
-            sum_A += dt_t[None, :] * e_t
-            ddt_t = tl.sum(rate * e_t, axis=0) * LN2
-            tl.store(dC + at_s, dC_t, mask=here_s)
-            tl.store(dB + at_s, dB_t, mask=here_s)
-            tl.store(du + at_c, du_t.to(du.dtype.element_ty), mask=here_c)
-            tl.store(ddt + at_c, ddt_t.to(ddt.dtype.element_ty), mask=here_c)
-    tl.store(dA + row * n * channels + state, sum_A, mask=inside)
+    at_sum = summand * n + i[None, None, :] * n + s[:, :, None]  # (HIGH, LOW, steps)
+    parts = tl.cdiv(length, STEPS)
+    kept += row * parts * n * channels + tl.max_contiguous(state, [1, 1, 4])
+    dh = tl.zeros([HIGH, LOW, BLOCK], tl.float32)
+    sum_A = tl.zeros([HIGH, LOW, BLOCK], tl.float32)
+    sum_D = tl.zeros([BLOCK, STEPS], tl.float32)
+    for later in tl.range(parts, num_stages=2):  # few warps fit: the next part is read while this one is computed
+        part = parts - 1 - later
+        start = part * STEPS
+        here = inside_c[:, None] & (start + i < length)[None, :]
+        x_p = _read(x + start * channels + at_c, here, EVEN)
+        dt_p = _read(dt + start * channels + at_c, here, EVEN)
+        dy_p = _read(grad + start * channels + at_c, here, EVEN)
+        h = _read(kept + part * n * channels, inside, EVEN)
+        Bs, Cs, hs, decays = (), (), (h,), ()
+        for k in tl.static_range(STEPS):
+            here_s = s < tl.where(start + k < length, n, 0)
+            Bs += (_read(B + (start + k) * n + at_s, here_s, EVEN)[:, :, None],)
+            Cs += (_read(C + (start + k) * n + at_s, here_s, EVEN)[:, :, None],)
+        dts, us, dys = _apart(dt_p), _apart(dt_p * x_p), _apart(dy_p)
+        for k in tl.static_range(STEPS):
+            decays += (tl.exp2(dts[k] * rate),)
+            hs += (decays[k] * hs[k] + us[k] * Bs[k],)
+        dus, des, dBs, dCs = (), (), (), ()
+        for k in tl.static_range(STEPS - 1, -1, -1):
+            dh += Cs[k] * dys[k]
+            dCs += (tl.sum(dys[k] * hs[k + 1], axis=2),)
+            dBs += (tl.sum(us[k] * dh, axis=2),)
+            dus += (_over_states(Bs[k] * dh),)
+            dh *= decays[k]  # from here on the gradient of h_{t-1}
+            e = dh * hs[k]
+            sum_A += dts[k] * e
+            des += (_over_states(rate * e),)
+        here_s = inside_s[:, :, None] & (start + i < length)[None, None, :]
+        _write(dB + start * n + at_sum, tl.reshape(_together(_turned(dBs)), [HIGH, LOW, STEPS]), here_s, EVEN)
+        _write(dC + start * n + at_sum, tl.reshape(_together(_turned(dCs)), [HIGH, LOW, STEPS]), here_s, EVEN)
+        du_p = tl.reshape(_together(_turned(dus)), [BLOCK, STEPS])
+        de_p = tl.reshape(_together(_turned(des)), [BLOCK, STEPS])
+        _write(dx + start * channels + at_c, dt_p * du_p + D_c * dy_p, here, EVEN)
+        _write(ddt + start * channels + at_c, de_p * LN2 + x_p * du_p, here, EVEN)
+        sum_D += dy_p * x_p
+    _write(dA + row * n * channels + state, sum_A, inside, EVEN)
+    _write(dD + row * channels + c, tl.sum(sum_D, axis=1), inside_c, EVEN)

@@ -41,11 +41,12 @@ def wider(wide: pd.DataFrame, narrow: pd.DataFrame, names: tuple[str, str], own_
 
 
 def fig1_studies(scale: Scale) -> list[Study]:
-    """Attention, Hyena and Mamba with two layers; at `small` as at `paper`."""
+    """Attention, Hyena and Mamba with two layers; at `small` as at `paper`, in bfloat16."""
     if scale == "tiny":
         return two_layers(scale)
     models = [model(mixer, "paper", 64, 2) for mixer in MAIN]
-    full = study("windows", "paper", models, [(64, 4)], rates=axis("logspace", 1e-5, 1e-1, 17))
+    short = {"precision": "bfloat16"} if scale == "small" else {}
+    full = study("windows", "paper", models, [(64, 4)], rates=axis("logspace", 1e-5, 1e-1, 17), **short)
     return [full.model_copy(update={"name": f"{NAME}.windows.{scale}"})]
 
 

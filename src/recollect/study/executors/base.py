@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from recollect.spec import SpecError, explain
 from recollect.train.checkpoint import CheckpointError
-from recollect.train.cohort import Ended, Event, out_of_memory, train
+from recollect.train.cohort import out_of_memory, train
+from recollect.train.events import Ended, Event
 from recollect.train.memory import members_that_fit
 from recollect.train.run import RunSpec
 

@@ -1,0 +1,150 @@
+"""Another library's kernels, where they are installed, right and faster: those of flash-linear-attention (fla).
+
+mamba-ssm is not used: its selective scan takes one A for all rows, where a cohort has one a member, and its chunk scan
+multiplies x by the same dt that makes the decay, where our op takes the two apart.
+
+An op offers its work with `offered`. When it first meets a shape on a GPU in short numbers, both compute forward and
+backward. Theirs are refused, with a warning, if they fail or differ by more than TOLERANCE; else the faster serves that
+shape for the rest of the process. RECOLLECT_EXTERNAL=0 turns this off.
+
+Known to be wrong, so not even tried: on Hopper with Triton 3.4 to 3.7.0, gradients of the delta rule and of all that fades
+by one decay a head; before fla 0.6, the delta rule's on Hopper with later versions too.
+"""
+
+import functools
+import inspect
+import os
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from importlib import import_module, metadata
+
+import torch
+from torch import Tensor
+
+OFFERS = {  # module, function, and its names for our op's tensors, all (rows, length, heads, ...), in our order
+    "delta_rule": ("fla.ops.delta_rule", "chunk_delta_rule", ("q", "k", "v", "beta")),
+    "gated_delta_rule": ("fla.ops.gated_delta_rule", "chunk_gated_delta_rule", ("q", "k", "v", "beta", "g")),
+    "ssd": ("fla.ops.simple_gla", "chunk_simple_gla", ("v", "g", "k", "q")),
+    "gated_linear_attention": ("fla.ops.gla", "chunk_gla", ("q", "k", "v", "g")),
+}
+WRONG_ON_HOPPER = ("delta_rule", "gated_delta_rule", "ssd")
+TOLERANCE = 3e-2  # ||theirs - ours|| / ||ours||, of the result and of every gradient: what bfloat16 leaves
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in re.findall(r"\d+", version)[:3])
+
+
+VERSION = next((found.version for found in metadata.distributions(name="fla-core")), "")
+INSTALLED = _numbers(VERSION) >= (0, 6)
+_choices: dict[tuple, bool] = {}  # whether theirs serve an op's shapes
+
+
+def usable(op: str, device: torch.device) -> str | None:
+    """None where theirs may be tried for `op`, else why not."""
+    if os.environ.get("RECOLLECT_EXTERNAL") == "0":
+        return "RECOLLECT_EXTERNAL=0 turns other libraries' kernels off"
+    if not INSTALLED:
+        return f"flash-linear-attention 0.6 or later is not installed (found: {VERSION or 'none'})"
+    if device.type != "cuda":
+        return f"flash-linear-attention's kernels need CUDA, not {device.type}"
+    import triton
+
+    hopper = torch.cuda.get_device_capability(device)[0] == 9
+    if op in WRONG_ON_HOPPER and hopper and (3, 4) <= _numbers(triton.__version__) <= (3, 7, 0):
+        return f"Triton {triton.__version__} gives wrong gradients of {op} on Hopper GPUs"
+    return None
+
+
+def worth_asking(x: Tensor) -> bool:
+    """What can be told of x while a graph is traced: for an op that without theirs is better left to the compiler."""
+    return INSTALLED and x.is_cuda and os.environ.get("RECOLLECT_EXTERNAL") != "0"
+
+
+def offered(op: str, forward: Callable, backward: Callable, fake: Callable) -> tuple[Callable, Callable]:
+    """`forward` and `backward` of our op, as `folded` takes them, that leave to theirs the shapes at which they win."""
+    inputs = len(inspect.signature(forward).parameters)
+
+    @functools.wraps(forward)
+    def either_forward(*tensors: Tensor) -> tuple[Tensor, ...]:
+        shapes = _shapes(op, tensors)
+        if shapes not in _choices:
+            _choices[shapes] = _theirs_win(op, forward, backward, tensors)
+        if not _choices[shapes]:
+            return forward(*tensors)
+        return _forward(op, tensors), *fake(*tensors)[1:]  # what ours keep for backward, not filled
+
+    @functools.wraps(backward)
+    def either_backward(grad: Tensor, *saved: Tensor) -> tuple[Tensor, ...]:
+        theirs = _choices.get(_shapes(op, saved[:inputs]))
+        return _backward(op, grad, saved[:inputs]) if theirs else backward(grad, *saved)
+
+    return either_forward, either_backward
+
+
+def _theirs_win(op: str, forward: Callable, backward: Callable, tensors: Sequence[Tensor]) -> bool:
+    if tensors[0].dtype not in (torch.bfloat16, torch.float16) or usable(op, tensors[0].device):
+        return False
+    takes = len(inspect.signature(backward).parameters)  # it may do without the outputs
+
+    def ours() -> list[Tensor]:
+        outputs = forward(*tensors)
+        return [outputs[0], *backward(*(outputs[0].sign(), *tensors, *outputs)[:takes])]
+
+    def theirs() -> list[Tensor]:
+        return [_forward(op, tensors), *_backward(op, expected[0].sign(), tensors)]
+
+    expected = ours()
+    try:
+        error = torch.stack([_apart(a, b) for a, b in zip(theirs(), expected, strict=True)]).max().item()
+        refusal = None if error < TOLERANCE else f"differs from ours by {error:.2g}"  # NaN differs too
+    except Exception as failure:  # of whatever kind: ours can do it
+        refusal = f"fails ({type(failure).__name__}: {failure})"
+    if refusal:
+        warnings.warn(f"flash-linear-attention {VERSION}: {op} {refusal}; it is not used", stacklevel=2)
+        return False
+    return _milliseconds(theirs) < _milliseconds(ours)
+
+
+def _forward(op: str, tensors: Sequence[Tensor]) -> Tensor:
+    return _call(op, _shared(tensors)).contiguous()
+
+
+def _backward(op: str, grad: Tensor, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Through their forward once more. Inside a custom op nothing but their own autograd function is recorded."""
+    leaves = [x.detach().requires_grad_() for x in _shared(tensors)]
+    with torch.enable_grad():
+        y = _call(op, leaves)
+    grads = torch.autograd.grad(y, leaves, grad)
+    return tuple(g.sum_to_size(x.shape).contiguous() for g, x in zip(grads, tensors, strict=True))
+
+
+def _call(op: str, tensors: Sequence[Tensor]) -> Tensor:
+    module, function, names = OFFERS[op]
+    return getattr(import_module(module), function)(**dict(zip(names, tensors, strict=True)), scale=1.0)[0]
+
+
+def _shared(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """What heads share is given to each of them."""
+    heads = max(x.shape[2] for x in tensors)
+    return [x.expand(*x.shape[:2], heads, *x.shape[3:]) for x in tensors]
+
+
+def _milliseconds(run: Callable[[], object], repeats: int = 5) -> float:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(repeats):
+        run()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / repeats
+
+
+def _apart(a: Tensor, b: Tensor) -> Tensor:
+    known = b.isfinite()  # a member that diverged says nothing about their kernel
+    return torch.where(known, a.float() - b, 0).norm() / torch.where(known, b.float(), 0).norm().clamp(min=1e-30)
+
+
+def _shapes(op: str, tensors: Sequence[Tensor]) -> tuple:
+    return op, tensors[0].device, *((x.shape, x.dtype) for x in tensors)

@@ -1,0 +1,57 @@
+"""What a cohort tells while it trains."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from recollect.train.run import RunSpec
+
+Ending = Literal["finished", "solved", "diverged", "hopeless"]
+
+
+@dataclass
+class Ended:
+    """A run that ended, with everything it leaves behind."""
+
+    run: RunSpec
+    status: Ending
+    step: int
+    """At which step it ended."""
+    final: dict[str, float]
+    """The last measurement, on all test rows."""
+    curve: list[dict[str, float]]
+    """Every measurement during training."""
+    slices: list[dict]
+    """Accuracy by tag: step, tag, and for each value of the tag how many were scored and how many were right."""
+    seconds: float
+    """Its share of the cohort's time."""
+    parameters: int
+    """How many parameters the model has."""
+    notes: list[str] = field(default_factory=list)
+    """What a reader of the result should know."""
+    weights: bytes | None = None
+    """The trained parameters as safetensors, where they were asked for."""
+    snapshots: list[tuple[float, int, bytes]] = field(default_factory=list)
+    """Embeddings, where they were asked for: share of the run's length, step, and tables as safetensors."""
+
+
+@dataclass
+class Measured:
+    """A measurement of the whole cohort, for those who watch."""
+
+    step: int
+    steps: int
+    accuracy: dict[str, float]
+    """By run id."""
+    ending: int = 0
+    """How many members end here: their results follow at once."""
+
+
+@dataclass
+class Saved:
+    """A snapshot of the members that have not ended."""
+
+    step: int
+    data: bytes
+
+
+Event = Ended | Measured | Saved

@@ -1,0 +1,69 @@
+"""The kernels of linear attention, state-space duality and the delta rule, compiled, on a GPU: they are the recurrences."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from recollect.ops.linear_attention import linear_attention
+from recollect.ops.ssd import ssd
+
+if not torch.cuda.is_available():
+    pytest.skip("compiled kernels need a GPU", allow_module_level=True)
+pytest.importorskip("triton", reason="the kernels need Triton")
+pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+
+
+def interpreted(op: str) -> ModuleType:
+    """The test file that runs the same kernels in Triton's interpreter."""
+    path = Path(__file__).parents[1] / "ops" / f"test_triton_{op}.py"
+    spec = importlib.util.spec_from_file_location(f"interpreted_{op}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+SSD, LINEAR, DELTA = (interpreted(op) for op in ("ssd", "linear_attention", "delta_rule"))
+
+
+def assert_small(errors: dict[str, float], allowed: float) -> None:
+    for name, error in errors.items():
+        assert error < allowed, f"{name} is off by {error}"
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (3, 4, 64, 2, 1, 64, 64, -0.1), (2, 2, 256, 4, 1, 64, 64, -0.1), (1, 2, 257, 1, 1, 128, 128, -0.1),
+        (2, 3, 33, 3, 3, 20, 8, -1.0), (1, 1, 1, 1, 1, 1, 1, -0.1),
+    ],
+)  # fmt: skip
+def test_state_space_duality(sizes):
+    assert_small(SSD.errors(*sizes, op=ssd, dtype=torch.bfloat16, device="cuda"), 1e-2)
+    assert_small(SSD.errors(*sizes, op=ssd, device="cuda"), 1e-4)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (3, 4, 1, 64, 64, 64, "elu", True), (2, 2, 1, 256, 128, 128, "elu", True), (2, 2, 2, 200, 64, 33, "relu", True),
+        (1, 2, 3, 65, 16, 8, "identity", False),
+    ],
+)  # fmt: skip
+def test_linear_attention(sizes):
+    assert_small(LINEAR.errors(*sizes, op=linear_attention, dtype=torch.bfloat16, device="cuda"), 1e-2)
+    assert_small(LINEAR.errors(*sizes, op=linear_attention, device="cuda"), 1e-4)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize(
+    "sizes", [(3, 4, 64, 2, 32, 32), (2, 3, 256, 2, 64, 64), (1, 2, 130, 1, 128, 128), (2, 2, 7, 3, 5, 9)]
+)
+def test_the_delta_rule(sizes, gated):
+    tensors = DELTA.inputs(*sizes, gated, device="cuda")
+    assert_small(DELTA.errors(tensors), 1e-4)
+    assert_small(DELTA.errors([t.bfloat16() for t in tensors]), 1e-2)
