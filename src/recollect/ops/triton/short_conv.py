@@ -52,7 +52,7 @@ def _straight(x: Tensor) -> Tensor:
 def _tile(x: Tensor) -> tuple[int, int]:
     """Tokens and channels of a program."""
     length, channels = x.shape[2:]
-    return min(triton.next_power_of_2(length), 32), min(triton.next_power_of_2(channels), 64)
+    return min(triton.next_power_of_2(length), 64), min(triton.next_power_of_2(channels), 64)
 
 
 def _grid(x: Tensor, time: int, block: int) -> tuple[int]:
