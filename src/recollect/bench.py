@@ -6,8 +6,7 @@ and mixers alone with random inputs of their shapes; what is left is MLPs, norms
 
 The roofline is the larger of two times: operations over the rate of a large matrix product, and bytes over the rate of a large
 copy, both measured on the same machine right before. Operations are those of matrix products and scans, three times forward.
-Bytes are what no implementation that keeps its layers apart avoids: the inputs and outputs of every linear map once forward,
-and twice backward; parameters, gradients and both moments once in, once out.
+Bytes are those of study/cost.py.
 """
 
 import gc
@@ -20,9 +19,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from recollect.model import build, outline
+from recollect.model import build
 from recollect.ops.answer_loss import answer_loss
-from recollect.study.plan import work_of
+from recollect.study.cost import step_bytes, work_of
 from recollect.train.cohort import Cohort, out_of_memory
 from recollect.train.data import sample, training_rows
 from recollect.train.replay import WARM
@@ -178,18 +177,6 @@ def _row(setting: Setting, members: int, seconds: float, alone: float, run: RunS
         run.model.title, setting.width, setting.length, setting.pairs, setting.batch, setting.layers, setting.precision,
         members, seconds * 1000, alone / seconds, roofline=floor / seconds,
     )  # fmt: skip
-
-
-def step_bytes(run: RunSpec) -> float:
-    """Bytes a training step moves at the least, as this file's head says."""
-    model = outline(run.model, run.task.vocabulary, run.row_length)
-    size = 2 if run.train.precision == "bfloat16" else 4
-    tokens = run.train.batch * run.task.row_length
-    answers = run.train.batch * run.task.batch(0, "test", 1).answers.shape[1]
-    inside = [m for layer in [*model.layers, *model.second] for m in layer.modules() if isinstance(m, nn.Linear)]
-    moved = sum(3 * tokens * (m.in_features + m.out_features) * size for m in inside)
-    moved += 3 * answers * run.model.width * size + 2 * tokens * run.model.width * size
-    return moved + 8 * 4 * sum(p.numel() for p in model.parameters())
 
 
 def _one_at_a_time(setting: Setting, device: torch.device) -> float:

@@ -45,13 +45,13 @@ def plan_table(name: str, plan: Plan, device: str, dollars_per_hour: float) -> T
     """What a study will cost, by configuration."""
     limit = f": at most this for {plan.searches} window searches" if plan.searches else ""
     table = _table(f"study {name} on {device}{limit}", "configuration")
-    _right(table, "runs", "done", "left", "cohorts", "tokens", "FLOP", "hours", "dollars", "rate from")
+    _right(table, "runs", "done", "left", "cohorts", "tokens", "FLOP", "device time", "dollars", "rate from")
 
     def row(label: str, runs: float, done: float, left: int, part: list[float], basis: str) -> list[str]:
         cohorts, tokens, flops, seconds = part
         cost = f"{seconds / 3600 * dollars_per_hour:,.2f}" if dollars_per_hour else "-"
         return [label, f"{runs:,.0f}", f"{done:,.0f}", f"{left:,}", f"{cohorts:,.0f}", f"{tokens:.2e}", f"{flops:.2e}",
-                f"{seconds / 3600:,.2f}", cost, basis]  # fmt: skip
+                _lasting(seconds), cost, basis]  # fmt: skip
 
     numbers = ("cohorts", "tokens", "flops", "seconds")
     for part in plan.parts:
@@ -61,6 +61,13 @@ def plan_table(name: str, plan: Plan, device: str, dollars_per_hour: float) -> T
     totals = [plan.total(name) for name in numbers]
     table.add_row(*row("all", plan.total("runs"), plan.total("done"), plan.left, totals, ""))
     return table
+
+
+def _lasting(seconds: float) -> str:
+    """A time as a person would say it."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"
 
 
 def status_table(store: Store) -> Table:

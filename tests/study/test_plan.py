@@ -8,9 +8,11 @@ import pytest
 import torch
 from torch import nn
 
+from recollect.bench import Setting
 from recollect.mixers.registry import BUILT_IN
 from recollect.model import build
-from recollect.study.plan import ASSUMED, make_plan, timed, work_of
+from recollect.study.cost import CPU, gpu_seconds, work_of
+from recollect.study.plan import make_plan, timed
 from recollect.study.runner import run_study
 from recollect.study.store import Store
 from recollect.study.study import Study
@@ -79,9 +81,12 @@ def test_time_is_from_the_store_where_it_knows_the_shape_then_from_steps_then_fr
     assert [part.basis for part in make_plan(both, store, "cpu", 4, calibrate=True).parts] == ["measured", "timed now"]
     fresh = make_plan(both, None, "cpu", 4)
     assert [part.basis for part in fresh.parts] == ["assumed", "assumed"]
-    assert fresh.parts[0].seconds == pytest.approx(fresh.parts[0].flops / ASSUMED["cpu"])
+    assert fresh.parts[0].seconds == pytest.approx(fresh.parts[0].flops / CPU)
     assert any("--calibrate" in warning for warning in fresh.warnings)
-    assert [part.basis for part in make_plan(both, store, "cuda", 4).parts] == ["assumed", "assumed"]
+    elsewhere = make_plan(both, store, "cuda", 4).parts[1]
+    assert (elsewhere.basis, elsewhere.cohorts) == ("H200 model", 2)
+    told = 4 * gpu_seconds(elsewhere.example, 4) + 2 * gpu_seconds(elsewhere.example, 2)
+    assert elsewhere.seconds == pytest.approx(told)
 
 
 def test_a_few_timed_steps_foretell_a_run(store):
@@ -154,3 +159,20 @@ def test_a_searching_study_runs_merges_and_is_found_done_from_the_command_line(t
     assert again.returncode == 0, again.stderr
     assert "trained" not in again.stdout
     assert "0 of 2 have a window, 10 of 20 runs (50%)" in again.stdout
+
+
+H200 = [  # mixer, setting, members, milliseconds a run and step: `recollect bench` on an NVIDIA H200, docs/benchmarks.md
+    ("attention", {}, 36, 0.322), ("attention", {}, 12, 0.382), ("attention", {}, 1, 1.75), ("mamba", {}, 36, 0.906),
+    ("deltanet", {}, 36, 0.581), ("mamba2", {}, 36, 0.835), ("hyena", {}, 36, 0.467), ("linear_attention", {}, 36, 0.351),
+    ("attention", {"width": 128, "length": 256, "pairs": 16, "batch": 256}, 36, 1.51),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("mixer", "setting", "members", "milliseconds"), H200)
+def test_the_model_of_a_gpu_is_within_30_percent_of_what_was_measured(mixer, setting, members, milliseconds):
+    run = Setting(mixer, precision="bfloat16", **setting).runs(1)[0]
+    long, short = (run.model_copy(update={"train": run.train.changed(steps=steps)}) for steps in (2000, 1000))
+    step = (
+        gpu_seconds(long, members) - gpu_seconds(short, members)
+    ) / 1000  # but for what is paid once, or a measurement
+    assert step == pytest.approx(milliseconds / 1000, rel=0.3)

@@ -49,7 +49,9 @@ def papers(
         for row in rows.values():
             table.add_row(*row, end_section=row[0] == items[-1].name)
         console.print(table)
-    console.print("Where nothing was measured yet hours are a guess that may be off by ten times; runs may end early.")
+    console.print(
+        "CPU hours are a guess where nothing was measured yet, GPU hours those of an H200 by a model; runs may end early."
+    )
     console.print("Next: recollect reproduce PAPER/ITEM --scale tiny", markup=False)
 
 

@@ -91,7 +91,7 @@ def plan(
     dollars_per_hour: Annotated[float, typer.Option(min=0, help="What an hour of the device costs.")] = 0.0,
     yes: YesOption = False,
 ) -> None:
-    """What a study will cost before anything starts: runs, cohorts, tokens, operations, hours, dollars."""
+    """What a study will cost before anything starts: runs, cohorts, tokens, operations, time, dollars."""
     from recollect.study.plan import make_plan
     from recollect.study.runner import choose_device, default_cohort
     from recollect.study.store import Store

@@ -1,12 +1,10 @@
-"""What a study will cost, before anything starts: runs, cohorts, tokens, operations, hours, dollars.
+"""What a study will cost, before anything starts: runs, cohorts, tokens, operations, time, dollars.
 
-Operations are those of matrix products and scans, as the mixers count them: a training step is three forward passes (one
-forward, two backward), a measurement is one. Time is operations by a rate, and the plan says where the rate is from, the
-first that there is of: runs of the same shape in the store, a few real steps timed now, other runs in the store on that
-kind of device, an assumption. Runs that end early make it cheaper.
+The plan says where its time is from, the first that there is of: runs of the same shape in the store, a few real steps timed
+now, for a GPU the model of study/cost.py, other runs in the store on that kind of device, an assumption. Runs that end early
+make it cheaper.
 """
 
-import math
 import statistics
 import time
 from collections.abc import Callable, Iterable
@@ -14,20 +12,17 @@ from dataclasses import dataclass, field
 
 import torch
 
-from recollect.model import Model, outline
+from recollect.study.cost import CPU, Work, gpu_seconds, kind_of, outline_of, row_flops, work_of
 from recollect.study.labels import run_labels
 from recollect.study.rounds import accuracies, configurations
 from recollect.study.runner import pack
 from recollect.study.store import Store
 from recollect.study.study import Study
-from recollect.tasks.base import Task
 from recollect.train.cohort import Cohort
 from recollect.train.compiled import allowed, worth
 from recollect.train.replay import WARM
 from recollect.train.run import RunSpec
 
-ASSUMED = {"cpu": 5e9, "cuda": 2e12}
-"""Operations a second where nothing was measured: small models on two CPU cores, and on a large GPU in full cohorts."""
 RECENT = 2000
 """How many of the store's last runs are looked at for rates."""
 
@@ -103,16 +98,21 @@ def make_plan(study: Study, store: Store | None, device: str, cohort: int, calib
             )
             continue
         if part.example.shape in own:
-            rate, part.basis = own[part.example.shape], "measured"
+            part.seconds, part.basis = part.flops * own[part.example.shape], "measured"
+        elif kind_of(device) == "cuda":
+            part.seconds, part.basis = sum(len(c) * gpu_seconds(part.example, len(c)) for c in cohorts), "H200 model"
         elif other:
-            rate, part.basis = other, "other runs"
+            part.seconds, part.basis = part.flops * other, "other runs"
         else:
-            rate, part.basis = 1 / ASSUMED[kind_of(device)], "assumed"
-        part.seconds = part.flops * rate
+            part.seconds, part.basis = part.flops / CPU, "assumed"
     if any(part.basis == "assumed" and part.left for part in parts):
         plan.warnings.append(
-            f"hours rest on an assumed {ASSUMED[kind_of(device)]:.0e} operations a second where it says so: they may be off "
-            "by ten times either way; --calibrate times a few real steps"
+            f"times rest on an assumed {CPU:.0e} operations a second where it says so: they may be off by ten times either "
+            "way; --calibrate times a few real steps"
+        )
+    if any(part.basis == "H200 model" and part.left for part in parts):
+        plan.warnings.append(
+            "times are those of an NVIDIA H200, fitted to two shapes of six mixers in bfloat16; --calibrate times real steps"
         )
     if any(part.left and part.example.train.stop_at for part in parts):
         plan.warnings.append("runs may end early (stop_at): this is what they cost if none does")
@@ -130,40 +130,6 @@ def _left(study: Study, store: Store | None, done: set[str]) -> Iterable[RunSpec
         if one.search.next_runs(results):
             asked = one.search.max_runs - one.search.found(results).runs
             yield from [run for run in one.runs.values() if run.id not in done][:asked]
-
-
-@dataclass(frozen=True)
-class Work:
-    """What one run takes."""
-
-    tokens: float
-    flops: float
-    measured_flops: float
-    """Of which measurements."""
-    step_flops: float
-    """Of which a training step."""
-    counted: bool
-    """Whether every mixer tells its operations."""
-
-
-def work_of(run: RunSpec) -> Work:
-    """Tokens and operations of a whole run, measurements included."""
-    spec, model = run.train, outline_of(run)
-    row, counted = _row_flops(model, run.task)
-    step = 3.0 * spec.batch * row
-    rows = [(run.task.for_test(), math.ceil(spec.total_steps / spec.cadence) * spec.eval_rows)]
-    rows += [(test, spec.test_rows) for test in run.all_tests]
-    tokens = spec.total_steps * spec.batch * run.task.row_length + sum(n * task.row_length for task, n in rows)
-    measured = sum(n * _row_flops(model, task)[0] for task, n in rows)
-    return Work(tokens, spec.total_steps * step + measured, measured, step, counted)
-
-
-def _row_flops(model: Model, task: Task) -> tuple[float, bool]:
-    """Operations of one row forward, and whether all were counted."""
-    try:
-        return float(model.flops(task.row_length, task.batch(0, "test", 1).answers.shape[1])), True
-    except (AttributeError, TypeError):
-        return 2.0 * task.row_length * sum(p.numel() for p in model.parameters()), False
 
 
 def _measured(store: Store | None, titles: set[str], device: str) -> tuple[dict[str, float], float | None]:
@@ -227,7 +193,7 @@ def timed(runs: list[RunSpec], device: str) -> Timing:
         once, taken = once + time.perf_counter() - began, _lasting(step)
     measuring = _lasting(lambda: cohort.measure(1))
     work = work_of(runs[0])
-    rows = spec.eval_rows * _row_flops(outline_of(runs[0]), runs[0].task.for_test())[0]
+    rows = spec.eval_rows * row_flops(outline_of(runs[0]), runs[0].task.for_test())[0]
     return Timing(taken / (len(runs) * work.step_flops), measuring / (len(runs) * rows), once)
 
 
@@ -241,13 +207,3 @@ def _lasting(call: Callable[[], object]) -> float:
         if (taken := time.perf_counter() - began) >= 0.5 or calls >= 256:
             return taken / calls
         calls *= 4
-
-
-def outline_of(run: RunSpec) -> Model:
-    """The model of a run, to be asked about its sizes."""
-    return outline(run.model, run.task.vocabulary, run.row_length)
-
-
-def kind_of(device: str) -> str:
-    """`cpu` or `cuda`, whatever the number."""
-    return "cuda" if device.startswith("cuda") else "cpu"

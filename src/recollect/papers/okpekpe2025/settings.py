@@ -43,7 +43,7 @@ _TINY = (
     "MQAR with 16 tokens, 4 pairs and 32 words; fresh rows, batch 32, at most 1,000 steps (ends at 99 %), head not tied, "
     "attention with rotary positions. The paper: lengths 64 to 512, 8,192 words, 50 epochs over 100,000 rows."
 )
-_SMALL = "8 epochs instead of 50, 10 learning rates, widths 64 and 128, MQAR (64, 4) (dense items: 64 tokens, 16 pairs), bfloat16."
+_SMALL = "8 epochs instead of 50, 10 learning rates, widths 64 and 128, MQAR (64, 4) (dense items: 16 pairs), bfloat16."
 _UNKNOWN = "Not stated, so chosen: learning rates, tied head, random filler, cosine decay, learned positions"
 DIFFERS: dict[Scale, str] = {"tiny": _TINY, "small": f"{_SMALL} {_UNKNOWN}.", "paper": f"{_UNKNOWN}."}
 

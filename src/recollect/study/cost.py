@@ -1,0 +1,108 @@
+"""What a run costs: operations, bytes, and on a GPU that was measured, seconds.
+
+Operations are those of matrix products and scans, as the mixers count them: a training step is three forward passes (one
+forward, two backward), a measurement is one. On a GPU a full cohort's step takes about
+
+    seconds a run = T / members + bytes / B + operations / P
+
+with T what a cohort's step takes however few its members, P the rate of large products, and B the rate at which a mixer's layers
+move bytes: less than the memory's rate by what they move beyond the least, and by what their kernels compute meanwhile. All were
+fitted to times on an NVIDIA H200 in bfloat16 (docs/benchmarks.md): width 64 with rows of 64 tokens, width 128 with rows of 256.
+"""
+
+import math
+from dataclasses import dataclass
+
+from torch import nn
+
+from recollect.model import Model, outline
+from recollect.tasks.base import Task
+from recollect.train.run import RunSpec
+
+CPU = 5e9
+"""Operations a second of small models on a CPU core or two: an assumption."""
+STEP = 1.4e-3
+"""T, seconds."""
+PRODUCTS = 3.9e14
+"""P, operations a second."""
+BYTES = {
+    "attention": 1.9e12, "linear_attention": 1.6e12, "hyena": 1.6e12, "mamba": 7.7e11, "mamba2": 7.3e11, "deltanet": 9.1e11,
+}  # fmt: skip
+"""B, bytes a second, by mixer."""
+OTHER = 8e11
+"""B of mixers that were not measured: an assumption."""
+LONGER = 3.0
+"""How many times longer float32 takes: an assumption."""
+COMPILING = 40.0
+"""Seconds to the first compiled step, caches empty."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one run takes."""
+
+    tokens: float
+    flops: float
+    measured_flops: float
+    """Of which measurements."""
+    step_flops: float
+    """Of which a training step."""
+    counted: bool
+    """Whether every mixer tells its operations."""
+
+
+def work_of(run: RunSpec) -> Work:
+    """Tokens and operations of a whole run, measurements included."""
+    spec, model = run.train, outline_of(run)
+    row, counted = row_flops(model, run.task)
+    step = 3.0 * spec.batch * row
+    rows = [(run.task.for_test(), math.ceil(spec.total_steps / spec.cadence) * spec.eval_rows)]
+    rows += [(test, spec.test_rows) for test in run.all_tests]
+    tokens = spec.total_steps * spec.batch * run.task.row_length + sum(n * task.row_length for task, n in rows)
+    measured = sum(n * row_flops(model, task)[0] for task, n in rows)
+    return Work(tokens, spec.total_steps * step + measured, measured, step, counted)
+
+
+def row_flops(model: Model, task: Task) -> tuple[float, bool]:
+    """Operations of one row forward, and whether all were counted."""
+    try:
+        return float(model.flops(task.row_length, task.batch(0, "test", 1).answers.shape[1])), True
+    except (AttributeError, TypeError):
+        return 2.0 * task.row_length * sum(p.numel() for p in model.parameters()), False
+
+
+def step_bytes(run: RunSpec) -> float:
+    """Bytes a training step moves at the least: what no implementation that keeps its layers apart avoids.
+
+    The inputs and outputs of every linear map once forward, and twice backward; parameters, gradients and both moments once in,
+    once out.
+    """
+    model = outline_of(run)
+    size = 2 if run.train.precision == "bfloat16" else 4
+    tokens = run.train.batch * run.task.row_length
+    answers = run.train.batch * run.task.batch(0, "test", 1).answers.shape[1]
+    inside = [m for layer in [*model.layers, *model.second] for m in layer.modules() if isinstance(m, nn.Linear)]
+    moved = sum(3 * tokens * (m.in_features + m.out_features) * size for m in inside)
+    moved += 3 * answers * run.model.width * size + 2 * tokens * run.model.width * size
+    return moved + 8 * 4 * sum(p.numel() for p in model.parameters())
+
+
+def outline_of(run: RunSpec) -> Model:
+    """The model of a run, to be asked about its sizes."""
+    return outline(run.model, run.task.vocabulary, run.row_length)
+
+
+def gpu_seconds(run: RunSpec, members: int) -> float:
+    """Seconds that one of so many runs takes in a cohort on an H200, measurements and compilation included."""
+    work = work_of(run)
+    rates = [BYTES.get(mixer.kind, OTHER) for mixer in run.model.mixers()]
+    mean = len(rates) / sum(1 / rate for rate in rates)  # as times add up
+    step = step_bytes(run) / mean + work.step_flops / PRODUCTS
+    step = STEP / members + step * (1.0 if run.train.precision == "bfloat16" else LONGER)
+    measuring = work.measured_flops / work.step_flops * step
+    return run.train.total_steps * step + measuring + COMPILING / members
+
+
+def kind_of(device: str) -> str:
+    """`cpu` or `cuda`, whatever the number."""
+    return "cuda" if device.startswith("cuda") else "cpu"
