@@ -76,3 +76,28 @@ def test_a_cohort_with_kernels_trains_as_one_without(mixer, monkeypatch):
 def test_a_compiled_cohort_trains_as_one_that_is_not(mixer):
     plainly = cohort_losses(mixer, "bfloat16", 10)
     torch.testing.assert_close(cohort_losses(mixer, "bfloat16", 10, compiled=True), plainly, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_step_recorded_as_a_graph_is_the_step():
+    task, model = (
+        {"kind": "mqar", "length": 32, "pairs": 4, "vocab": 256},
+        {"mixer": "attention", "width": 64, "layers": 2},
+    )
+    train = {"steps": 100, "batch": 32, "precision": "bfloat16", "clip": 1.0}
+    runs = [RunSpec(task=task, model=model, train=train | {"lr": lr, "seed": 1}) for lr in (1e-4, 1e-3, 3e-3)]
+    recorded, plainly = (Cohort(runs, torch.device("cuda")) for _ in range(2))
+    for cohort in (recorded, plainly):
+        cohort.compile()
+    plainly.replay.able = False
+    for step in range(8):
+        for cohort in (recorded, plainly):
+            cohort.advance(step)
+    assert recorded.replay.graph is not None
+    torch.testing.assert_close(recorded.sums, plainly.sums, rtol=1e-3, atol=1e-3)
+    for cohort in (recorded, plainly):
+        cohort.keep([0, 2])  # members leave: it is recorded anew
+    for step in range(8, 14):
+        for cohort in (recorded, plainly):
+            cohort.advance(step)
+    torch.testing.assert_close(recorded.sums, plainly.sums, rtol=1e-3, atol=1e-3)
