@@ -69,15 +69,16 @@ def reproduce(
     ] = False,
 ) -> None:
     """Train what a figure, a table or a whole paper needs, draw it, and judge the claims it stands for."""
-    from recollect.cli.studies import train_study
+    from recollect.cli.studies import tell_failures, train_runs
     from recollect.papers.reproduce import chosen, plans, studies_of, workers_on
     from recollect.papers.reproduce import reproduce as make
     from recollect.study.executors import choose_device, open_executor
+    from recollect.study.runner import distinct
     from recollect.study.store import Store
 
     paper, _, item = what.partition("/")
     found, items, size = chosen(paper, item or None, scale)
-    failed: list[str] = []
+    broken: dict[str, str] = {}
     if draw_only or not studies_of(items, size):
         records = make(paper, item or None, scale, store, out=out, draw_only=True)
     else:
@@ -86,19 +87,17 @@ def reproduce(
         console.print(_plan_table(f"{what} at scale {scale}", plans(items, size, known, device, cohort), device))
         with open_executor(device=device, workers=workers or workers_on(device)) as place:
 
-            def train(study: Any) -> None:
-                try:
-                    train_study(study, store, place, cohort)
-                except typer.Exit:  # it has said which runs failed
-                    failed.append(study.name)
+            def train(studies: list[Any]) -> None:
+                broken.update(train_runs(studies, Store(store, create=True), place, cohort))
 
             records = make(paper, item or None, scale, store, device, out, cohort=cohort, train=train)
     folder = out or Path("results/reproductions") / scale / paper
     names = {one.name for one in items}
     console.print(_verdict_table(found.title, [record for record in records if record["item"] in names]))
     console.print(f"Pictures, numbers and verdicts: {folder}")
-    if failed:
-        problems.print(f"some runs failed, in: {', '.join(failed)}; the same command tries them again")
+    if broken:
+        tell_failures(broken, len(distinct(studies_of(items, size))))
+        problems.print("The same command tries them again.")
         raise typer.Exit(1)
 
 

@@ -174,7 +174,7 @@ def train_study(study: Any, store_path: Path, place: Any, cohort: int, sinks: An
     store = Store(store_path, create=True)
 
     def train(chosen: Any) -> dict[str, str]:
-        return _train_runs(chosen, store, place, cohort, sinks, attempts)
+        return train_runs([chosen], store, place, cohort, sinks, attempts)
 
     if study.search:
         asked = len(configurations(study))
@@ -185,23 +185,32 @@ def train_study(study: Any, store_path: Path, place: Any, cohort: int, sinks: An
     else:
         runs, failed = len(study.runs()), train(study)
     if failed:
-        problems.print(f"{len(failed)} of {runs} runs failed; tracebacks are in the store's table `failures`:")
-        for id, error in failed.items():
-            problems.print(f"  {id}: {error}", markup=False)
+        tell_failures(failed, runs)
         raise typer.Exit(1)
     return runs_frame(store, study.name)
 
 
-def _train_runs(study: Any, store: Any, place: Any, cohort: int, sinks: Any, attempts: int) -> dict[str, str]:
-    """Train what is left of a study; which runs failed, and why."""
-    from recollect.progress import StudyProgress
-    from recollect.study.runner import run_study
+def tell_failures(failed: dict[str, str], runs: int) -> None:
+    """Say which runs failed, and why."""
+    problems.print(f"{len(failed)} of {runs} runs failed; tracebacks are in the store's table `failures`:")
+    for id, error in failed.items():
+        problems.print(f"  {id}: {error}", markup=False)
 
-    runs = study.runs()
+
+def train_runs(
+    studies: list[Any], store: Any, place: Any, cohort: int, sinks: Any = None, attempts: int = 2
+) -> dict[str, str]:
+    """Train what is left of some studies, with progress; which runs failed, and why."""
+    from recollect.progress import StudyProgress
+    from recollect.study.runner import distinct, run_studies
+
     done = set(store.done())
-    reused = sum(run.id in done for run in runs)
-    known = f", {reused} of them done already" if reused else ""
-    console.print(f"study {study.name}: {len(runs)} runs{known}, on {place.device}, results in {store.path}")
+    for study in studies:
+        asked = study.runs()
+        reused = sum(run.id in done for run in asked)
+        known = f", {reused} of them done already" if reused else ""
+        console.print(f"study {study.name}: {len(asked)} runs{known}, on {place.device}, results in {store.path}")
+    runs = distinct(studies)
     with StudyProgress(runs, done, console) as progress:
 
         def watch(members: Any, event: Any) -> None:
@@ -209,7 +218,7 @@ def _train_runs(study: Any, store: Any, place: Any, cohort: int, sinks: Any, att
             if sinks:
                 sinks.event(members, event)
 
-        outcome = run_study(study, store, cohort=cohort, watch=watch, executor=place, attempts=attempts)
+        outcome = run_studies(studies, store, cohort=cohort, watch=watch, executor=place, attempts=attempts)
     if outcome.ended:
         console.print("trained: " + ", ".join(f"{n} {status}" for status, n in sorted(outcome.ended.items())))
     return outcome.failed

@@ -20,11 +20,11 @@ from recollect.papers.judge import ANSWERS, SCALES, Evidence, Scale, judge
 from recollect.spec import SpecError, digest, nearest
 from recollect.study.executors import choose_device, cores, open_executor
 from recollect.study.plan import Plan, make_plan
-from recollect.study.runner import default_cohort, run_study
+from recollect.study.runner import default_cohort, run_studies
 from recollect.study.store import Store
 from recollect.study.study import Study
 
-Train = Callable[[Study], None]
+Train = Callable[[list[Study]], None]
 Record = dict[str, Any]
 """A verdict as plain data, with the paper, the item, the command and the version."""
 
@@ -68,8 +68,8 @@ def reproduce(
 ) -> list[Record]:
     """The verdicts on an item's claims, or on those of all items; drawings and numbers are written on the way.
 
-    `draw_only` trains nothing and takes what the store has. `train` is called with each study in turn; left out, each is run
-    here, without progress. `workers`: processes that train; 0 is one a GPU or, from Python on a CPU, this one.
+    `draw_only` trains nothing and takes what the store has. `train` is called with all studies; left out, they are run here,
+    without progress. `workers`: processes that train; 0 is one a GPU or, from Python on a CPU, this one.
     """
     found, items, size = chosen(paper, item, scale)
     kept, folder = Store(store, create=True), Path(out or Path("results/reproductions") / scale / paper)
@@ -79,12 +79,10 @@ def reproduce(
             for study in studies:
                 writer.add_study(study.name, study.to_yaml(), study.runs())
     elif train is not None:
-        for study in studies:
-            train(study)
+        train(studies)
     elif studies:
         with open_executor(device=device, workers=workers) as place:
-            for study in studies:
-                run_study(study, kept, cohort=cohort, executor=place)
+            run_studies(studies, kept, cohort=cohort, executor=place)
     records = []
     for one in items:
         evidence = _with_measured(one, gather(one, size, kept), kept, "" if draw_only else device)

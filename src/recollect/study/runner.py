@@ -65,13 +65,27 @@ def run_study(
 
     An executor that is given decides the device and stays open; without one, runs are trained in this process.
     """
+    return run_studies([study], store, device, cohort, watch, executor, attempts)
+
+
+def run_studies(
+    studies: list[Study],
+    store: Store,
+    device: str = "auto",
+    cohort: int = 0,
+    watch: Watch | None = None,
+    executor: Executor | None = None,
+    attempts: int = ATTEMPTS,
+) -> Outcome:
+    """The same for several studies at once, so that no worker waits for the last run of one of them."""
     if executor is None:
         with open_executor(device=device) as executor:
-            return run_study(study, store, device, cohort, watch, executor, attempts)
-    runs = study.runs()
+            return run_studies(studies, store, device, cohort, watch, executor, attempts)
+    runs = distinct(studies)
     with store.writing() as writer:
         done = store.done()
-        writer.add_study(study.name, study.to_yaml(), runs)
+        for study in studies:
+            writer.add_study(study.name, study.to_yaml(), study.runs())
         checkpoints = Checkpoints(store.checkpoints)
         checkpoints.find(done)
         outcome = Outcome(len(runs), reused=sum(run.id in done for run in runs))
@@ -81,8 +95,13 @@ def run_study(
     return outcome
 
 
+def distinct(studies: list[Study]) -> list[RunSpec]:
+    """The runs of some studies, each once."""
+    return list({run.id: run for study in studies for run in study.runs()}.values())
+
+
 class _Running:
-    """A study under way."""
+    """Studies under way."""
 
     def __init__(
         self,
@@ -204,4 +223,15 @@ def default_cohort(device: str) -> int:
     return 64 if device.startswith("cuda") else 8
 
 
-__all__ = ["Failed", "Measured", "Note", "Outcome", "choose_device", "default_cohort", "pack", "run_study"]
+__all__ = [
+    "Failed",
+    "Measured",
+    "Note",
+    "Outcome",
+    "choose_device",
+    "default_cohort",
+    "distinct",
+    "pack",
+    "run_studies",
+    "run_study",
+]
