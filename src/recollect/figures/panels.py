@@ -8,12 +8,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import EngFormatter, NullFormatter
 
 from recollect.figures.style import COLOURS, DASHES, MARKERS, add_caption, new_figure, style
 
 FEW, MANY = 8, 24
 """Values of x that are named one by one at most; points of a line above which it has no marks."""
+LARGE = 10_000
+"""From here on numbers on an axis are written short."""
 
 
 def lines_figure(
@@ -72,6 +74,8 @@ def _scale(axes: Axes, values: list[float], logx: bool, ylim: tuple[float, float
     if values and len(values) <= FEW:
         axes.set_xticks(values, [f"{value:g}" for value in values])
         axes.minorticks_off()
+    elif values and not logx and max(values) >= LARGE:
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 150k
     if ylim:
         axes.set_ylim(*ylim)
 
