@@ -27,6 +27,8 @@ WIDER = 0.25
 """Decades by which a window must be wider to count: a quarter, the grid's step at scale `paper`."""
 NARROW = 1.0
 """Decades that a narrow window has at most."""
+WIDTH = {"tiny": 32, "small": 64, "paper": 64}
+"""Of Figure 1."""
 
 
 def wider(wide: pd.DataFrame, narrow: pd.DataFrame, names: tuple[str, str], own_scale: bool) -> Finding:
@@ -44,14 +46,14 @@ def fig1_studies(scale: Scale) -> list[Study]:
     """Attention, Hyena and Mamba with two layers; at `small` as at `paper`, in bfloat16."""
     if scale == "tiny":
         return two_layers(scale)
-    models = [model(mixer, "paper", 64, 2) for mixer in MAIN]
+    models = [model(mixer, "paper", WIDTH[scale], 2) for mixer in MAIN]
     short = {"precision": "bfloat16"} if scale == "small" else {}
     full = study("windows", "paper", models, [(64, 4)], rates=axis("logspace", 1e-5, 1e-1, 17), **short)
     return [full.model_copy(update={"name": f"{NAME}.windows.{scale}"})]
 
 
 def _fig1_runs(evidence: Evidence, name: str) -> pd.DataFrame:
-    return evidence.where(model=name, width=64, layers=2)
+    return evidence.where(model=name, width=WIDTH[evidence.scale], layers=2)
 
 
 def _attention_is_wider(other: str):
@@ -75,7 +77,9 @@ def draw_fig1(evidence: Evidence, caption: str) -> Drawing:
     """Accuracy against learning rate, with each model's window."""
     runs = evidence.runs
     if len(runs):
-        runs = runs.loc[(runs["model.width"] == 64) & (runs["model.layers"] == 2) & runs["model"].isin(MAIN)]
+        runs = runs.loc[
+            (runs["model.width"] == WIDTH[evidence.scale]) & (runs["model.layers"] == 2) & runs["model"].isin(MAIN)
+        ]
     title = "Figure 1: accuracy against learning rate, 2 layers"
     table = summary(runs, ["model", "train.lr"])
     if runs.empty:
@@ -113,7 +117,7 @@ FIG1 = Item(
         ),
     ),
     {
-        **differs("Setting (64, 4), width 64.", tiny="Width 64."),
+        **differs("Setting (64, 4), width 64.", tiny="Width 32."),
         "small": f"As at scale paper: 50 epochs, 17 rates, (64, 4), width 64. {DIFFERS['paper']}",
     },
 )
