@@ -14,8 +14,8 @@ from recollect.spec import SpecError
 from recollect.study.executors import open_executor
 from recollect.study.runner import run_study
 from recollect.study.store import Store, StoreError
-from recollect.train.cohort import train
 from recollect.train.events import Ended
+from recollect.train.loop import train
 
 TRAIN = {"lr": [0.003, 0.01], "seed": 1, "steps": 20, "batch": 8, "eval_every": 10, "eval_rows": 16, "test_rows": 32}
 MIXER = """

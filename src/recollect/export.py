@@ -24,8 +24,8 @@ from recollect.model import Model, build
 from recollect.spec import SpecError
 from recollect.study.executors import choose_device
 from recollect.study.store import Store, StoreError, versions, weights_file
-from recollect.train.cohort import train
 from recollect.train.events import Ended, Measured
+from recollect.train.loop import train
 from recollect.train.run import RunSpec
 
 WEIGHTS, SPECIFICATION, LOADER = "model.safetensors", "spec.json", "load.py"

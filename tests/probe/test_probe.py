@@ -8,8 +8,8 @@ import pytest
 from recollect.probe.reference import COLUMNS, MADE, TABLE, about, setting_key, shipped
 from recollect.probe.setting import Setting, baseline, probe_study, small_task
 from recollect.study.store import Store
-from recollect.train.cohort import train
 from recollect.train.events import Ended
+from recollect.train.loop import train
 
 TINY = ("--length", 8, "--pairs", 1, "--vocab", 16, "--width", 8, "--steps", 2, "--seeds", 1)
 

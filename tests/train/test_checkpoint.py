@@ -8,8 +8,9 @@ from safetensors import safe_open
 from torch import nn
 
 from recollect.train.checkpoint import CheckpointError, Checkpoints
-from recollect.train.cohort import Cohort, train
+from recollect.train.cohort import Cohort
 from recollect.train.events import Ended, Measured, Saved
+from recollect.train.loop import train
 from recollect.train.run import RunSpec
 
 CONV = {"kind": "attention", "conv": "k"}

@@ -9,10 +9,11 @@ from torch import nn
 
 from recollect.model import build
 from recollect.train.adamw import schedule
-from recollect.train.cohort import Cohort, train
+from recollect.train.cohort import Cohort
 from recollect.train.compiled import Pace, places
 from recollect.train.data import sample, training_rows
 from recollect.train.events import Ended, Measured
+from recollect.train.loop import train
 from recollect.train.run import RunSpec
 
 CONV = {"kind": "attention", "conv": "k"}
@@ -214,7 +215,7 @@ def test_a_compiled_cohort_keeps_its_places_while_members_leave_and_gives_the_sa
 
         return run_all
 
-    monkeypatch.setattr("recollect.train.cohort.Pace", Always)
+    monkeypatch.setattr("recollect.train.loop.Pace", Always)
     monkeypatch.setattr("recollect.train.cohort.torch.compile", compiled)
     fast = results(specs)
     assert {id: (ended.status, ended.step, ended.final) for id, ended in fast.items()} == {

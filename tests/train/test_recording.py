@@ -7,9 +7,10 @@ import torch
 from recollect.model import build
 from recollect.tasks.duplicates import Duplicates
 from recollect.tasks.position import Position
-from recollect.train.cohort import Cohort, train
+from recollect.train.cohort import Cohort
 from recollect.train.embeddings import Album, tokens_of
 from recollect.train.events import Ended, Saved
+from recollect.train.loop import train
 from recollect.train.measure import measure
 from recollect.train.run import RunSpec, TrainSpec
 
@@ -67,7 +68,7 @@ def test_choices_are_those_of_decoding_token_by_token():
         tests=[{"kind": "duplicates", "length": 12, "segments": 2, "symbols": 6}],
     )
     cohort = Cohort([run, run.changed(train=run.train.changed(lr=0.02))], torch.device("cpu"))
-    found = cohort._measures(run.tests[0], [0, 1], 64, sliced=True)
+    found = cohort.measures(run.tests[0], [0, 1], 64, sliced=True)
     model = build(run.model, run.task.vocabulary, run.row_length, run.train.seed).double()
     batch = run.tests[0].batch(run.train.seed, "test", 64)
     first = int(batch.positions[0, 0])

@@ -6,8 +6,8 @@ import safetensors.torch
 
 from recollect.model import Model, build
 from recollect.study.runner import default_cohort, pack
-from recollect.train.cohort import train
 from recollect.train.events import Ended
+from recollect.train.loop import train
 from recollect.train.run import RunSpec
 
 

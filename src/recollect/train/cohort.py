@@ -1,19 +1,16 @@
-"""The training loop: runs of one shape, trained as one cohort.
+"""A cohort: runs of one shape, trained at once.
 
 The members' parameters are stacked on axis 0. The plain model runs for all of them at once under vmap; the sum of their
 losses is differentiated once; one optimiser step moves them all, each with its own rates. A member's numbers do not
 depend on its company: on the CPU to the bit, as long as a cohort is never of one (so a lone run brings a copy of itself).
-A cohort that trains for more than a minute gives a snapshot of itself each minute, and can go on from there.
 """
 
-import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
@@ -21,52 +18,12 @@ from torch.func import functional_call, vmap
 from recollect import rng
 from recollect.model import build
 from recollect.train.adamw import Parameters, Rates, adamw, gradient_norms, schedule
-from recollect.train.checkpoint import EVERY, restore, snapshot
-from recollect.train.compiled import BACKEND, Pace, places
+from recollect.train.compiled import BACKEND, places
 from recollect.train.data import Feed
 from recollect.train.embeddings import Album
-from recollect.train.events import Ended, Ending, Event, Measured, Saved
 from recollect.train.measure import Measures, measure
 from recollect.train.replay import Inputs, Replay
-from recollect.train.run import RunSpec, TrainSpec
-
-
-def train(
-    runs: list[RunSpec],
-    device: str | torch.device = "cpu",
-    saved: bytes | None = None,
-    every: float = EVERY,
-    weights: bool = False,
-) -> Iterator[Event]:
-    """Train runs of one shape together, from the start or from a snapshot with all of them in it.
-
-    Gives each run's result when it ends, a note at each measurement, and a snapshot each time `every` seconds have passed.
-    Results bring the trained weights along where `weights` asks for them.
-    """
-    cohort = Cohort(runs, torch.device(device))
-    spec = runs[0].train
-    done = restore(cohort, saved) if saved else 0
-    pace = Pace(cohort.device)
-    kept = time.monotonic()
-    for step in range(done, spec.total_steps):
-        if pace.pays(spec.total_steps - step):
-            cohort.compile()
-        cohort.advance(step)
-        cohort.album.take(cohort.params, step + 1)
-
-        last = step + 1 == spec.total_steps
-        if last or (step + 1) % spec.cadence == 0:
-            accuracy = cohort.measure(step + 1)
-            endings = cohort.endings(accuracy, last)
-            by_run = dict(zip((run.id for run in cohort.runs), accuracy, strict=True))
-            yield Measured(step + 1, spec.total_steps, by_run, len(endings))
-            yield from cohort.finish(endings, step + 1, weights)
-            cohort.keep([i for i in range(len(cohort.runs)) if i not in endings])
-            if not cohort.runs:
-                return
-        if time.monotonic() - kept >= every:
-            yield Saved(step + 1, snapshot(cohort, step + 1))
-            kept = time.monotonic()
+from recollect.train.run import RunSpec
 
 
 class Cohort:
@@ -184,76 +141,6 @@ class Cohort:
         """Add a step to the averages between measurements, without waiting for the device."""
         self.sums += torch.stack([torch.ones_like(losses), losses, hits, norms], dim=1).double()
 
-    def measure(self, step: int) -> list[float]:
-        """Measure everyone on held-out rows, add a point to each curve, and give the headline accuracies."""
-        spec, task = self.spec, self.task.for_test()
-        found = self._measures(task, range(len(self.runs)), spec.eval_rows, sliced=spec.slices == "always")
-        accuracy = found.accuracy(task).tolist()
-        count, loss, hits, norm = self.sums[: len(self.runs)].T
-        columns = {
-            "train_loss": loss / count, "train_accuracy": hits / count, "grad_norm": norm / count,
-            "test_loss": found.loss, "test_answers": found.answers, "test_rows": found.rows,
-            **{f"gate.{name.rsplit('.', 1)[1]}": p.tanh().abs().reshape(len(p), -1).mean(1)
-               for name, p in self.params.items() if name.startswith("gates.")},
-        }  # fmt: skip
-        values = {name: column.tolist() for name, column in columns.items()}
-        factor = schedule(spec, step - 1)
-        for i, run in enumerate(self.runs):
-            point = {"step": step, "examples": step * spec.batch, "lr": run.train.lr * factor, "accuracy": accuracy[i]}
-            self.curves[i].append(point | {name: column[i] for name, column in values.items()})
-            self.slices[i] += _slice_records(found, i, step)
-        self.sums.zero_()
-        self.charge()
-        return accuracy
-
-    def endings(self, accuracy: list[float], last: bool) -> dict[int, Ending]:
-        """Which members end here, and why."""
-        endings: dict[int, Ending] = {}
-        for i, run in enumerate(self.runs):
-            loss = self.curves[i][-1]["train_loss"]
-            if not math.isfinite(loss) or loss > run.train.max_loss:
-                endings[i] = "diverged"
-            elif run.train.stop_at and accuracy[i] >= run.train.stop_at:
-                endings[i] = "solved"
-            elif last:
-                endings[i] = "finished"
-            elif _hopeless(run.train, self.curves[i]):
-                endings[i] = "hopeless"
-        return endings
-
-    def finish(self, endings: dict[int, Ending], step: int, weights: bool = False) -> Iterator[Ended]:
-        """The results of the members that end here, measured on all test rows and all further tests."""
-        if not endings:
-            return
-        members = list(endings)
-        finals: list[dict[str, float]] = [{} for _ in members]
-        for number, task in enumerate(self.runs[0].all_tests):
-            found = self._measures(task, members, self.spec.test_rows, sliced=True)
-            prefix = f"tests.{number - 1}." if number else ""
-            columns = {
-                "loss": found.loss,
-                "accuracy": found.accuracy(task),
-                "answers": found.answers,
-                "rows": found.rows,
-            }
-            for name, column in columns.items():
-                for final, value in zip(finals, column.tolist(), strict=True):
-                    final[prefix + name] = value
-            for place, i in enumerate(members):
-                self.slices[i] += [
-                    {**record, "tag": prefix + record["tag"]} for record in _slice_records(found, place, step)
-                ]
-        self.charge()
-        for final, (i, status) in zip(finals, endings.items(), strict=True):
-            yield Ended(
-                self.runs[i], status, step, final, self.curves[i], _last_only(self.slices[i]), self.seconds[i],
-                self.parameters, list(self.notes), self._weights(i) if weights else None,
-                self.album.kept(self.params, step, i),
-            )  # fmt: skip
-
-    def _weights(self, member: int) -> bytes:
-        return safetensors.torch.save({name: p[member].cpu().contiguous() for name, p in self.params.items()})
-
     def keep(self, members: list[int]) -> None:
         """Let the others leave."""
         if len(members) == len(self.runs):
@@ -275,7 +162,7 @@ class Cohort:
         self.seed_of, self.sums = self.seed_of[index], self.sums[index]
         self.album.select(members)
 
-    def _measures(self, task, members, rows: int, sliced: bool) -> Measures:
+    def measures(self, task, members, rows: int, sliced: bool) -> Measures:
         """Measure some members; a lone one in the company of its copy."""
         chosen = list(members)
         index = torch.tensor(chosen if len(chosen) != 1 else chosen * 2, device=self.device)
@@ -358,26 +245,3 @@ def out_of_memory(error: BaseException) -> bool:
 
 def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0]
-
-
-def _hopeless(spec: TrainSpec, curve: list[dict[str, float]]) -> bool:
-    """Whether a run has had its share of the steps and its training loss is still where it began."""
-    now, first = curve[-1], curve[0]
-    late = spec.stop_hopeless > 0 and now["step"] >= spec.stop_hopeless * spec.total_steps
-    return late and now["train_loss"] > 0.98 * first["train_loss"]
-
-
-def _slice_records(found: Measures, member: int, step: int) -> list[dict]:
-    records = []
-    for tag, (counted, right) in found.slices.items():
-        seen = counted[member].nonzero()[:, 0].tolist()
-        records.append(
-            {"step": step, "tag": tag, "values": seen,
-             "counts": counted[member][seen].tolist(), "right": right[member][seen].tolist()}
-        )  # fmt: skip
-    return records
-
-
-def _last_only(slices: list[dict]) -> list[dict]:
-    """One record a step and tag: where a step was measured twice, the one on all test rows."""
-    return list({(record["step"], record["tag"]): record for record in slices}.values())

@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from recollect.spec import SpecError, explain
 from recollect.train.checkpoint import CheckpointError
-from recollect.train.cohort import out_of_memory, train
+from recollect.train.cohort import out_of_memory
 from recollect.train.events import Ended, Event
+from recollect.train.loop import train
 from recollect.train.memory import members_that_fit
 from recollect.train.run import RunSpec
 

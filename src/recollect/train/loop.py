@@ -1,0 +1,154 @@
+"""The training loop: step, measure, let go of those that end.
+
+A cohort that trains for more than a minute gives a snapshot of itself each minute, and can go on from there.
+"""
+
+import math
+import time
+from collections.abc import Iterator
+
+import safetensors.torch
+import torch
+
+from recollect.train.adamw import schedule
+from recollect.train.checkpoint import EVERY, restore, snapshot
+from recollect.train.cohort import Cohort
+from recollect.train.compiled import Pace
+from recollect.train.events import Ended, Ending, Event, Measured, Saved
+from recollect.train.measure import Measures
+from recollect.train.run import RunSpec, TrainSpec
+
+
+def train(
+    runs: list[RunSpec],
+    device: str | torch.device = "cpu",
+    saved: bytes | None = None,
+    every: float = EVERY,
+    weights: bool = False,
+) -> Iterator[Event]:
+    """Train runs of one shape together, from the start or from a snapshot with all of them in it.
+
+    Gives each run's result when it ends, a note at each measurement, and a snapshot each time `every` seconds have passed.
+    Results bring the trained weights along where `weights` asks for them.
+    """
+    cohort = Cohort(runs, torch.device(device))
+    spec = runs[0].train
+    done = restore(cohort, saved) if saved else 0
+    pace = Pace(cohort.device)
+    kept = time.monotonic()
+    for step in range(done, spec.total_steps):
+        if pace.pays(spec.total_steps - step):
+            cohort.compile()
+        cohort.advance(step)
+        cohort.album.take(cohort.params, step + 1)
+
+        last = step + 1 == spec.total_steps
+        if last or (step + 1) % spec.cadence == 0:
+            accuracy = measured(cohort, step + 1)
+            endings = endings_of(cohort, accuracy, last)
+            by_run = dict(zip((run.id for run in cohort.runs), accuracy, strict=True))
+            yield Measured(step + 1, spec.total_steps, by_run, len(endings))
+            yield from results(cohort, endings, step + 1, weights)
+            cohort.keep([i for i in range(len(cohort.runs)) if i not in endings])
+            if not cohort.runs:
+                return
+        if time.monotonic() - kept >= every:
+            yield Saved(step + 1, snapshot(cohort, step + 1))
+            kept = time.monotonic()
+
+
+def measured(cohort: Cohort, step: int) -> list[float]:
+    """Measure everyone on held-out rows, add a point to each curve, and give the headline accuracies."""
+    spec, task = cohort.spec, cohort.task.for_test()
+    found = cohort.measures(task, range(len(cohort.runs)), spec.eval_rows, sliced=spec.slices == "always")
+    accuracy = found.accuracy(task).tolist()
+    count, loss, hits, norm = cohort.sums[: len(cohort.runs)].T
+    columns = {
+        "train_loss": loss / count, "train_accuracy": hits / count, "grad_norm": norm / count,
+        "test_loss": found.loss, "test_answers": found.answers, "test_rows": found.rows,
+        **{f"gate.{name.rsplit('.', 1)[1]}": p.tanh().abs().reshape(len(p), -1).mean(1)
+           for name, p in cohort.params.items() if name.startswith("gates.")},
+    }  # fmt: skip
+    values = {name: column.tolist() for name, column in columns.items()}
+    factor = schedule(spec, step - 1)
+    for i, run in enumerate(cohort.runs):
+        point = {"step": step, "examples": step * spec.batch, "lr": run.train.lr * factor, "accuracy": accuracy[i]}
+        cohort.curves[i].append(point | {name: column[i] for name, column in values.items()})
+        cohort.slices[i] += _slice_records(found, i, step)
+    cohort.sums.zero_()
+    cohort.charge()
+    return accuracy
+
+
+def endings_of(cohort: Cohort, accuracy: list[float], last: bool) -> dict[int, Ending]:
+    """Which members end here, and why."""
+    endings: dict[int, Ending] = {}
+    for i, run in enumerate(cohort.runs):
+        loss = cohort.curves[i][-1]["train_loss"]
+        if not math.isfinite(loss) or loss > run.train.max_loss:
+            endings[i] = "diverged"
+        elif run.train.stop_at and accuracy[i] >= run.train.stop_at:
+            endings[i] = "solved"
+        elif last:
+            endings[i] = "finished"
+        elif _hopeless(run.train, cohort.curves[i]):
+            endings[i] = "hopeless"
+    return endings
+
+
+def results(cohort: Cohort, endings: dict[int, Ending], step: int, weights: bool) -> Iterator[Ended]:
+    """The results of the members that end here, measured on all test rows and all further tests."""
+    if not endings:
+        return
+    members = list(endings)
+    finals: list[dict[str, float]] = [{} for _ in members]
+    for number, task in enumerate(cohort.runs[0].all_tests):
+        found = cohort.measures(task, members, cohort.spec.test_rows, sliced=True)
+        prefix = f"tests.{number - 1}." if number else ""
+        columns = {
+            "loss": found.loss,
+            "accuracy": found.accuracy(task),
+            "answers": found.answers,
+            "rows": found.rows,
+        }
+        for name, column in columns.items():
+            for final, value in zip(finals, column.tolist(), strict=True):
+                final[prefix + name] = value
+        for place, i in enumerate(members):
+            cohort.slices[i] += [
+                {**record, "tag": prefix + record["tag"]} for record in _slice_records(found, place, step)
+            ]
+    cohort.charge()
+    for final, (i, status) in zip(finals, endings.items(), strict=True):
+        yield Ended(
+            cohort.runs[i], status, step, final, cohort.curves[i], _last_only(cohort.slices[i]), cohort.seconds[i],
+            cohort.parameters, list(cohort.notes), _weights(cohort, i) if weights else None,
+            cohort.album.kept(cohort.params, step, i),
+        )  # fmt: skip
+
+
+def _weights(cohort: Cohort, member: int) -> bytes:
+    return safetensors.torch.save({name: p[member].cpu().contiguous() for name, p in cohort.params.items()})
+
+
+def _hopeless(spec: TrainSpec, curve: list[dict[str, float]]) -> bool:
+    """Whether a run has had its share of the steps and its training loss is still where it began."""
+    now, first = curve[-1], curve[0]
+    late = spec.stop_hopeless > 0 and now["step"] >= spec.stop_hopeless * spec.total_steps
+    return late and now["train_loss"] > 0.98 * first["train_loss"]
+
+
+def _slice_records(found: Measures, member: int, step: int) -> list[dict]:
+    records = []
+    for tag, (counted, right) in found.slices.items():
+        seen = counted[member].nonzero()[:, 0].tolist()
+        records.append(
+            {"step": step, "tag": tag, "values": seen,
+             "counts": counted[member][seen].tolist(), "right": right[member][seen].tolist()}
+        )  # fmt: skip
+    return records
+
+
+def _last_only(slices: list[dict]) -> list[dict]:
+    """One record a step and tag: where a step was measured twice, the one on all test rows."""
+    return list({(record["step"], record["tag"]): record for record in slices}.values())
