@@ -21,7 +21,7 @@ from recollect.mixers.mamba import S6, SelectiveSSM
 from recollect.mixers.registry import mixer_class
 from recollect.mixers.rwkv import shifted
 from recollect.model import build
-from recollect.ops.activations import silu
+from recollect.ops.activations import silu, softplus
 from recollect.spec import SpecError
 
 WIDTH, LENGTH, ROWS = 8, 19, 2
@@ -147,9 +147,10 @@ def test_s6_is_equation_1(kind):
     ssm = mixer.ssm
     assert isinstance(ssm, SelectiveSSM)
     with torch.no_grad():
-        u = inputs if isinstance(mixer, S6) else silu(mixer.conv(mixer.in_proj(inputs).chunk(2, -1)[0]))
+        u = inputs if isinstance(mixer, S6) else mixer.conv(mixer.in_proj(inputs).chunk(2, -1)[0])
         torch.testing.assert_close(joined(given @ by_channel(u)), ssm(u), rtol=1e-9, atol=1e-9)
         dt, B, C = ssm._project(u)
+        dt = softplus(dt + ssm.dt_proj.bias)
         A = torch.exp(dt[..., None] * -ssm.A_log.exp())  # (rows, length, channels, n)
         row, channel, t, s = 1, 3, 7, 4
         between = A[row, s + 1 : t + 1, channel].prod(0)

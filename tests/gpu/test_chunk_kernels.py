@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from recollect.ops.linear_attention import linear_attention
-from recollect.ops.ssd import ssd
+from recollect.ops.ssd import packed_ssd, ssd
 
 if not torch.cuda.is_available():
     pytest.skip("compiled kernels need a GPU", allow_module_level=True)
@@ -45,6 +45,22 @@ def assert_small(errors: dict[str, float], allowed: float) -> None:
 def test_state_space_duality(sizes):
     assert_small(SSD.errors(*sizes, op=ssd, dtype=torch.bfloat16, device="cuda"), 1e-2)
     assert_small(SSD.errors(*sizes, op=ssd, device="cuda"), 1e-4)
+    if max(sizes[5:7]) <= 64:  # in float32 longer ones do not fit
+        assert_small(SSD.errors(*sizes, device="cuda"), 1e-4)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (3, 4, 64, 2, 1, 64, 64, -0.1), (2, 2, 256, 4, 1, 64, 64, -0.1), (1, 2, 257, 1, 1, 64, 128, -0.1),
+        (2, 3, 33, 4, 2, 20, 8, -1.0), (2, 2, 130, 4, 2, 32, 16, -1.0), (2, 2, 65, 3, 3, 5, 7, -1.0),
+        (1, 1, 1, 1, 1, 1, 1, -0.1),
+    ],
+)  # fmt: skip
+def test_packed_state_space_duality(sizes):
+    assert_small(SSD.packed_errors(*sizes, op=packed_ssd, dtype=torch.bfloat16, device="cuda"), 1e-2)
+    assert_small(SSD.packed_errors(*sizes, op=packed_ssd, device="cuda"), 1e-4)
+    assert_small(SSD.packed_errors(*sizes, device="cuda"), 1e-4)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 They are their definitions, in cohorts too, and give the same bits each time. Times are printed: `pytest -s`.
 """
 
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -32,8 +34,8 @@ def random(*shape: int) -> Tensor:
 def scan_inputs(members: int, batch: int, length: int, channels: int, n: int) -> list[Tensor]:
     row = (members, batch, length)
     rates = random(members, channels, n).abs()
-    x, dt, B, C = random(*row, channels), random(*row, channels).abs(), random(*row, n), random(*row, n)
-    return [x, 0.3 * dt, -2 * rates, B, C, random(members, channels)]
+    x, dt, B, C = random(*row, channels), random(*row, channels), random(*row, n), random(*row, n)
+    return [x, dt, random(members, channels) - 2, -2 * rates, B, C, random(members, channels)]
 
 
 def wkv_inputs(members: int, batch: int, length: int, channels: int) -> list[Tensor]:
@@ -43,6 +45,10 @@ def wkv_inputs(members: int, batch: int, length: int, channels: int) -> list[Ten
 
 def conv_inputs(members: int, batch: int, length: int, channels: int, kernel: int) -> list[Tensor]:
     return [random(members, batch, length, channels), random(members, channels, kernel)]
+
+
+def biased_conv_inputs(members: int, batch: int, length: int, channels: int, kernel: int) -> list[Tensor]:
+    return [*conv_inputs(members, batch, length, channels, kernel), random(members, channels)]
 
 
 CASES = [
@@ -57,8 +63,10 @@ CASES = [
         for sizes in [(1, 1, 1, 1), (2, 3, 2, 5), (1, 2, 7, 33), (3, 5, 65, 130), (2, 3, 257, 64)]
     ),
     *(
-        (short_conv, short_conv_definition, conv_inputs, sizes)
+        (partial(short_conv, activation=kind), partial(short_conv_definition, activation=kind), inputs, sizes)
         for sizes in [(1, 1, 1, 1, 1), (2, 3, 2, 5, 4), (1, 2, 7, 33, 3), (3, 5, 65, 130, 4), (2, 3, 257, 64, 4)]
+        for kind in ("none", "silu")
+        for inputs in (conv_inputs, biased_conv_inputs)
     ),
 ]  # fmt: skip
 
@@ -91,6 +99,13 @@ def test_kernels_give_the_same_bits_each_time(op, definition, inputs, sizes):
     tensors = inputs(*sizes)
     for a, b in zip(results(op, tensors), results(op, tensors), strict=True):
         assert torch.equal(a, b)
+
+
+def test_a_bias_that_autocast_does_not_see_leaves_the_result_short():
+    x, w, b = biased_conv_inputs(2, 3, 9, 5, 4)
+    with torch.autocast("cuda", torch.bfloat16):
+        y = vmap(short_conv)(x, w, b)
+    assert y.dtype == torch.bfloat16
 
 
 def cohort_results(modules: list[nn.Module], x: Tensor) -> dict[str, Tensor]:
@@ -151,14 +166,15 @@ def milliseconds(work, repeats: int = 10) -> float:
     [
         ("selective_scan_kernel", scan_inputs, (36, 512, 64, 128, 16)),
         ("wkv", wkv_inputs, (36, 512, 64, 128)),
-        ("short_conv", conv_inputs, (36, 512, 64, 128, 4)),
+        ("short_conv_none_unbiased", conv_inputs, (36, 512, 64, 128, 4)),
+        ("short_conv_silu_biased", conv_inputs, (36, 512, 64, 128, 5)),  # four taps and the bias
     ],
 )
 def test_times_of_a_cohort_of_36(op, inputs, sizes):
     tensors = inputs(*sizes)
     if op == "selective_scan_kernel":
-        x, dt, A, B, C, D = tensors
-        tensors = [x.bfloat16(), dt.bfloat16(), A, B.bfloat16(), C.bfloat16(), D]  # as under autocast
+        x, dt, bias, A, B, C, D = tensors
+        tensors = [x.bfloat16(), dt.bfloat16(), bias, A, B.bfloat16(), C.bfloat16(), D]  # as under autocast
     elif op == "wkv":
         tensors[2:] = [t.flatten(0, 1) for t in tensors[2:]]
     forward, backward = (getattr(torch.ops.recollect, name) for name in (op, f"{op}_backward"))

@@ -87,7 +87,7 @@ def test_gated_deltanet_is_transformers(length, width, heads):
 def test_deltanet_written_out():
     mixer = DeltaNet(12, heads=3).double()
     x = torch.randn(2, 10, 12, dtype=torch.float64)
-    q, k, v = nn.functional.silu(mixer.conv(mixer.qkv(x))).unflatten(-1, (3, 3, 4)).unbind(2)
+    q, k, v = mixer.conv(mixer.qkv(x)).unflatten(-1, (3, 3, 4)).unbind(2)
     q, k = (t / (t.square().sum(-1, keepdim=True) + 1e-6).sqrt() for t in (q, k))
     beta = torch.sigmoid(mixer.beta(x))
     memory, out = torch.zeros(2, 3, 4, 4, dtype=torch.float64), []  # (values, keys), as in the paper

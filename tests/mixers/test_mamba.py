@@ -87,7 +87,8 @@ def test_mimetic_start_is_close_to_linear_attention():
     u = torch.randn(2, 40, 32, dtype=torch.float64)
     dt, B, C = mamba.ssm._project(u)
     torch.testing.assert_close(B, C)
-    torch.testing.assert_close(dt, torch.ones_like(dt), rtol=1e-6, atol=0)
+    delta = softplus(dt + mamba.ssm.dt_proj.bias)
+    torch.testing.assert_close(delta, torch.ones_like(delta), rtol=1e-6, atol=0)
     expected = (C @ B.transpose(1, 2)).tril() @ u + u
     assert relative(mamba.ssm(u), expected) < 0.02
 

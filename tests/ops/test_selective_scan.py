@@ -7,17 +7,17 @@ from torch.func import vmap
 
 from recollect.ops.selective_scan import CHUNK, selective_scan, selective_scan_definition
 
-NAMES = ("y", "x", "dt", "A", "B", "C", "D")
+NAMES = ("y", "x", "dt", "bias", "A", "B", "C", "D")
 
 
 def inputs(*lead: int, length: int, channels: int = 5, n: int = 3, kind=torch.float64) -> list[Tensor]:
-    """x, dt, A, B, C, D for a batch of 2 with leading axes `lead`."""
+    """x, dt, bias, A, B, C, D for a batch of 2 with leading axes `lead`."""
     torch.manual_seed(length)
     row = (*lead, 2, length)
-    x, B, C = (torch.randn(*row, size, dtype=kind) for size in (channels, n, n))
-    dt = torch.rand(*row, channels, dtype=kind)
+    x, dt, B, C = (torch.randn(*row, size, dtype=kind) for size in (channels, channels, n, n))
+    bias, D = (torch.randn(*lead, channels, dtype=kind) for _ in range(2))
     A = -4 * torch.rand(*lead, channels, n, dtype=kind)
-    return [x, dt, A, B, C, torch.randn(*lead, channels, dtype=kind)]
+    return [x, dt, bias - 1, A, B, C, D]
 
 
 def results(op, tensors: list[Tensor]) -> list[Tensor]:
@@ -54,7 +54,7 @@ def test_members_get_what_they_get_alone():
             torch.testing.assert_close(a[member], b, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("dt", [0.0, 1e-30, 1e-3, 1e3, 1e6])
+@pytest.mark.parametrize("dt", [-1e4, -69.0, -7.0, 1e3, 1e6])  # steps of 0, 1e-30, 1e-3, 1e3 and 1e6
 def test_extreme_steps_stay_finite_and_right(dt):
     tensors = inputs(length=70, kind=torch.float32)
     tensors[0] /= max(dt, 1)  # what is written stays of ordinary size
@@ -66,8 +66,8 @@ def test_extreme_steps_stay_finite_and_right(dt):
 
 
 def test_a_long_row_stays_finite():
-    x, dt, A, *rest = inputs(length=4096, kind=torch.float32)
-    for tensor in results(selective_scan, [x, 1e-4 * dt, A, *rest]):
+    x, dt, *rest = inputs(length=4096, kind=torch.float32)
+    for tensor in results(selective_scan, [x, dt - 9, *rest]):
         assert tensor.isfinite().all()
 
 
@@ -81,6 +81,6 @@ def test_half_precision_is_summed_in_single():
 
 
 def test_what_backward_keeps_grows_with_the_number_of_chunks_only():
-    x, dt, A, B, C, _ = inputs(length=10 * CHUNK, channels=4, n=16)
-    _, kept = torch.ops.recollect.selective_scan(*(t[None] for t in (x, dt, A, B, C)))
+    x, delta, _, A, B, C, _ = inputs(length=10 * CHUNK, channels=4, n=16)
+    _, kept = torch.ops.recollect.selective_scan(*(t[None] for t in (x, delta, A, B, C)))
     assert kept.numel() == 10 * x.shape[0] * A.numel()

@@ -1,7 +1,10 @@
 """The short convolution: its fast form against its definition, and its step."""
 
+from functools import partial
+
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.func import vmap
 
 from recollect.ops.short_conv import ShortConv, short_conv, short_conv_definition
@@ -19,15 +22,20 @@ def with_gradients(function, *inputs):
 
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize(("channels", "kernel"), [(6, 4), (5, 3), (1, 1), (7, 9)])
-def test_fast_is_the_definition(length, channels, kernel):
+@pytest.mark.parametrize("activation", ["none", "silu"])
+def test_fast_is_the_definition(length, channels, kernel, activation):
     torch.manual_seed(0)
     x = torch.randn(3, length, channels, dtype=torch.float64)
     w, b = torch.randn(channels, kernel, dtype=torch.float64), torch.randn(channels, dtype=torch.float64)
+    fast, definition = (partial(form, activation=activation) for form in (short_conv, short_conv_definition))
     for inputs in ((x, w), (x, w, b)):
-        for got, expected in zip(
-            with_gradients(short_conv, *inputs), with_gradients(short_conv_definition, *inputs), strict=True
-        ):
+        for got, expected in zip(with_gradients(fast, *inputs), with_gradients(definition, *inputs), strict=True):
             torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_the_activation_follows_the_bias():
+    x, w, b = (torch.randn(*shape, dtype=torch.float64) for shape in ((2, 7, 3), (3, 4), (3,)))
+    torch.testing.assert_close(short_conv(x, w, b, "silu"), F.silu(short_conv(x, w) + b))
 
 
 def test_last_tap_is_the_present_token():
@@ -41,8 +49,9 @@ def test_last_tap_is_the_present_token():
 
 @pytest.mark.parametrize("kernel", [1, 2, 4])
 @pytest.mark.parametrize("bias", [True, False])
-def test_step_is_forward(kernel, bias):
-    module = ShortConv(5, kernel, bias).double()
+@pytest.mark.parametrize("activation", ["none", "silu"])
+def test_step_is_forward(kernel, bias, activation):
+    module = ShortConv(5, kernel, bias, activation).double()
     x = torch.randn(2, 9, 5, dtype=torch.float64)
     state, steps = module.initial_state(2), []
     for x_t in x.unbind(1):
@@ -55,11 +64,12 @@ def test_step_is_forward(kernel, bias):
 def test_members_get_their_own_filters_and_the_same_bits_in_any_company():
     torch.manual_seed(0)
     x, w, b = torch.randn(8, 3, 65, 5), torch.randn(8, 5, 4), torch.randn(8, 5)
-    among = {n: with_gradients(vmap(short_conv), x[:n], w[:n], b[:n])[0] for n in (2, 3, 8)}
+    activated = partial(short_conv, activation="silu")
+    among = {n: with_gradients(vmap(activated), x[:n], w[:n], b[:n])[0] for n in (2, 3, 8)}
     for n in (2, 3):
         assert torch.equal(among[n], among[8][:n])
     for i in range(8):
-        torch.testing.assert_close(among[8][i], short_conv(x[i], w[i], b[i]))
+        torch.testing.assert_close(among[8][i], activated(x[i], w[i], b[i]))
 
 
 def test_operations_are_counted():

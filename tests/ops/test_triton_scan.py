@@ -25,11 +25,13 @@ CASES = {  # members, batch, length, channels, states
     "many states": (1, 1, 5, 9, 70),
     "members with rates of their own": (3, 2, 9, 5, 3),
 }
-NAMES = ("y", "x", "dt", "A", "B", "C", "D")
+SHIFTS = {"tiny steps": -12.0, "long steps": 30.0}  # of dt
+NAMES = ("y", "x", "dt", "bias", "A", "B", "C", "D")
 
 
-SHORT = (torch.float16, torch.float32, torch.float32, torch.float16, torch.float16, torch.float32)
-"""What a mixer's projections give under autocast, and its parameters: x, B and C short, dt, A and D not."""
+WIDE = (torch.float32,) * 7
+SHORT = tuple(torch.float16 if name in ("x", "dt", "B", "C") else torch.float32 for name in NAMES[1:])
+"""What a mixer's projections give under autocast, and its parameters: x, dt, B and C short, bias, A and D not."""
 
 
 def results(op, tensors: list[Tensor]) -> list[Tensor]:
@@ -40,13 +42,14 @@ def results(op, tensors: list[Tensor]) -> list[Tensor]:
 
 
 def errors(
-    members: int, batch: int, length: int, channels: int, n: int, dtypes=6 * (torch.float32,)
+    members: int, batch: int, length: int, channels: int, n: int, dtypes=WIDE, shift: float = 0.0
 ) -> dict[str, float]:
     """||kernel - definition|| / ||definition|| of the result and of every gradient."""
     torch.manual_seed(length)
     row = (members, batch, length)
     x, dt, B, C = (torch.randn(*row, size) for size in (channels, channels, n, n))
-    tensors = [x, dt.abs(), -4 * torch.rand(members, channels, n), B, C, torch.randn(members, channels)]
+    bias, D = (torch.randn(members, channels) for _ in range(2))
+    tensors = [x, dt + shift, bias, -4 * torch.rand(members, channels, n), B, C, D]
     tensors = [t.to(dtype) for t, dtype in zip(tensors, dtypes, strict=True)]
     got = results(selective_scan, tensors)
     expected = results(selective_scan_definition, [t.double() for t in tensors])
@@ -55,7 +58,7 @@ def errors(
     return {name: ((a - b).norm() / b.norm().clamp(min=1e-9)).item() for name, a, b in pairs}
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [*CASES, *SHIFTS])
 def test_kernels_are_the_recurrence_forward_and_backward(case, measured):
     for name, error in measured[case].items():
         assert error < 1e-4, f"{name} is off by {error}"
@@ -80,6 +83,7 @@ def test_kernels_are_for_short_floats_on_gpus_unless_turned_off(monkeypatch):
 
 if __name__ == "__main__":
     found = {case: errors(*sizes) for case, sizes in CASES.items()}
+    found |= {case: errors(1, 2, 9, 5, 3, shift=shift) for case, shift in SHIFTS.items()}
     found["short"] = errors(2, 2, 33, 33, 16, SHORT)
     assert "recollect.ops.triton.selective_scan" in sys.modules, "the plain form was measured"
     json.dump(found, sys.stdout)

@@ -59,7 +59,7 @@ def _one_a_row(v: Tensor) -> Tensor:
 
 
 def _attention(m: Attention, x: Tensor) -> Tensor:
-    q, k, v = m._project(x, [m.conv_activation(conv(x)) for conv in m.convs.values()])
+    q, k, v = m._project(x, [conv(x) for conv in m.convs.values()])
     position = torch.arange(x.shape[1], device=x.device)
     if m.positions == "rotary":
         q, k = (rotary(t, position, m.rotary_fraction) for t in (q, k))
@@ -67,7 +67,7 @@ def _attention(m: Attention, x: Tensor) -> Tensor:
 
 
 def _linear_attention(m: LinearAttention, x: Tensor) -> Tensor:
-    convolved = {name: m.conv_activation(conv(x)) for name, conv in m.convs.items()}
+    convolved = {name: conv(x) for name, conv in m.convs.items()}
     q, k, v = (t.transpose(1, 2) for t in m._project(x, convolved))
     return linear_attention(q, k, _all_at_once(v), m.feature, m.normalise)
 
@@ -119,7 +119,7 @@ def _h3(m: H3, x: Tensor) -> Tensor:
 
 def _s6(m: SelectiveSSM, x: Tensor) -> Tensor:
     dt, B, C = (t.expand(x.shape[1], -1, -1) for t in m._project(x))
-    return selective_scan(_one_a_row(x), dt, -m.A_log.exp(), B, C, m.D)
+    return selective_scan(_one_a_row(x), dt, m.dt_proj.bias, -m.A_log.exp(), B, C, m.D)
 
 
 def _rwkv(m: RWKV, x: Tensor) -> Tensor:

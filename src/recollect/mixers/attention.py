@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from recollect.mixers.base import Mixer, State, divides, linear_flops
-from recollect.ops.activations import silu
 from recollect.ops.attention import attention, attention_definition, projected_attention
 from recollect.ops.positions import alibi, bucket, distance, hard_alibi, rotary
 from recollect.ops.short_conv import ShortConv
@@ -55,9 +54,8 @@ class Attention(Mixer):
         self.positions, self.rotary_fraction = positions, rotary_fraction
         self.qkv = nn.Linear(width, 3 * width, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
-        convs = nn.ModuleDict({name: ShortConv(width, kernel) for name in conv if conv != "none"})
-        self.convs = cast(dict[str, ShortConv], convs)
-        self.conv_activation = silu if conv_activation == "silu" else nn.Identity()
+        convs = {name: ShortConv(width, kernel, activation=conv_activation) for name in conv if conv != "none"}
+        self.convs = cast(dict[str, ShortConv], nn.ModuleDict(convs))
         self.plain = not (convs or window or dropout) and positions == "none"
         if positions == "relative":
             self.relative = nn.Parameter(torch.zeros(32, heads))  # one number a distance bucket and head
@@ -65,7 +63,7 @@ class Attention(Mixer):
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         if self.plain:
             return self.out(projected_attention(x, self.qkv.weight, self.qkv.bias, self.heads).flatten(2))
-        q, k, v = self._project(x, [self.conv_activation(conv(x)) for conv in self.convs.values()])
+        q, k, v = self._project(x, [conv(x) for conv in self.convs.values()])
         position = torch.arange(x.shape[1], device=x.device)
         if self.positions == "rotary":
             q, k = (rotary(t, position, self.rotary_fraction) for t in (q, k))
@@ -111,7 +109,7 @@ class Attention(Mixer):
         convolved, new = [], {}
         for name, conv in self.convs.items():
             y, new[f"conv_{name}"] = conv.step(x, state[f"conv_{name}"])
-            convolved.append(self.conv_activation(y)[:, None])
+            convolved.append(y[:, None])
         q, k, v = self._project(x[:, None], convolved)  # (batch, h, 1, d)
         now = state["position"][:1]  # every row of a batch is at the same position
         if self.positions == "rotary":

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect.mixers.base import Mixer, State, divides, linear_flops
-from recollect.ops.activations import sigmoid, silu
+from recollect.ops.activations import sigmoid
 from recollect.ops.delta_rule import delta_rule, delta_rule_flops, delta_rule_step
 from recollect.ops.short_conv import ShortConv
 from recollect.spec import SpecError
@@ -28,7 +28,7 @@ class DeltaNet(Mixer):
             raise SpecError(f"delta rule: kernel {kernel} is too short; choose 1 or more")
         self.heads = heads
         self.qkv = nn.Linear(width, 3 * width, bias=False)
-        self.conv = ShortConv(3 * width, kernel, bias=False)
+        self.conv = ShortConv(3 * width, kernel, bias=False, activation="silu")
         self.beta = nn.Linear(width, heads, bias=False)
         self.norm = nn.RMSNorm(head_dim, eps=1e-6)
         self.out = nn.Linear(width, width, bias=False)
@@ -42,8 +42,8 @@ class DeltaNet(Mixer):
         return self._finish(y.transpose(1, 2), x)
 
     def _split(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Activated and normalised queries, keys and values: three of (..., h, d)."""
-        q, k, v = (t.unflatten(-1, (self.heads, -1)) for t in silu(qkv).chunk(3, dim=-1))
+        """Queries and keys, normalised, and values: three of (..., h, d)."""
+        q, k, v = (t.unflatten(-1, (self.heads, -1)) for t in qkv.chunk(3, dim=-1))
         return _unit(q) * q.shape[-1] ** -0.5, _unit(k), v
 
     def _log_alpha(self, x: Tensor) -> Tensor | None:

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from recollect.mixers.attention import Convolved
 from recollect.mixers.base import Mixer, State, divides, linear_flops
-from recollect.ops.activations import silu
 from recollect.ops.linear_attention import (
     Feature,
     feature_size,
@@ -54,12 +53,11 @@ class LinearAttention(Mixer):
         self.k = nn.Linear(width, heads * self.feature_dim, bias=bias)
         self.v = nn.Linear(width, width, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
-        convs = nn.ModuleDict({name: ShortConv(width, kernel) for name in conv if conv != "none"})
-        self.convs = cast(dict[str, ShortConv], convs)
-        self.conv_activation = silu if conv_activation == "silu" else nn.Identity()
+        convs = {name: ShortConv(width, kernel, activation=conv_activation) for name in conv if conv != "none"}
+        self.convs = cast(dict[str, ShortConv], nn.ModuleDict(convs))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        convolved = {name: self.conv_activation(conv(x)) for name, conv in self.convs.items()}
+        convolved = {name: conv(x) for name, conv in self.convs.items()}
         q, k, v = (t.transpose(1, 2) for t in self._project(x, convolved))  # (batch, h, length, dim)
         y = linear_attention(q, k, v, self.feature, self.normalise)  # (batch, h, length, d)
         return self.out(y.transpose(1, 2).flatten(2))
@@ -76,8 +74,7 @@ class LinearAttention(Mixer):
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
         convolved, new = {}, {}
         for name, conv in self.convs.items():
-            y, new[f"conv_{name}"] = conv.step(x, state[f"conv_{name}"])
-            convolved[name] = self.conv_activation(y)
+            convolved[name], new[f"conv_{name}"] = conv.step(x, state[f"conv_{name}"])
         q, k, v = self._project(x, convolved)  # (batch, h, dim)
         y, sums = linear_attention_step(q, k, v, state["sums"], self.feature, self.normalise)
         return self.out(y.flatten(1)), {"sums": sums, **new}

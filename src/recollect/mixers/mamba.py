@@ -10,10 +10,11 @@ inner = expand x width, the channels of the scan.
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recollect.mixers.base import Mixer, State, linear_flops
-from recollect.ops.activations import silu, softplus
+from recollect.ops.activations import silu
 from recollect.ops.selective_scan import selective_scan, selective_step
 from recollect.ops.short_conv import ShortConv
 from recollect.spec import SpecError
@@ -40,13 +41,17 @@ class Mamba(Mixer):
         super().__init__()
         inner = expand * width
         self.in_proj = nn.Linear(width, inner * (1 + gate), bias=False)  # u, then z
-        self.conv = ShortConv(inner, kernel) if conv else None
+        self.conv = ShortConv(inner, kernel, activation="silu") if conv else None
         self.ssm = SelectiveSSM(inner, state, dt_rank or math.ceil(width / 16), dt_min, dt_max, mimetic)
         self.out = nn.Linear(inner, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        u, *z = self.in_proj(x).split(self.out.in_features, dim=-1)  # (batch, length, inner)
-        y = self.ssm(silu(u if self.conv is None else self.conv(u)))
+        inner = self.out.in_features
+        if x.is_cuda:  # one product each, for the gradient of parts of one would be put together by copying
+            u, *z = (F.linear(x, part) for part in self.in_proj.weight.split(inner))  # (batch, length, inner)
+        else:
+            u, *z = self.in_proj(x).split(inner, dim=-1)
+        y = self.ssm(silu(u) if self.conv is None else self.conv(u))
         return self.out(y * silu(z[0]) if z else y)
 
     def initial_state(self, batch: int) -> State:
@@ -56,9 +61,11 @@ class Mamba(Mixer):
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
         u, *z = self.in_proj(x).split(self.out.in_features, dim=-1)  # (batch, inner)
         new = {}
-        if self.conv is not None:
+        if self.conv is None:
+            u = silu(u)
+        else:
             u, new["conv"] = self.conv.step(u, state["conv"])
-        y, new["ssm"] = self.ssm.step(silu(u), state["ssm"])
+        y, new["ssm"] = self.ssm.step(u, state["ssm"])
         return self.out(y * silu(z[0]) if z else y), new
 
     def state_size(self, length: int) -> int:
@@ -133,12 +140,13 @@ class SelectiveSSM(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, channels)
         dt, B, C = self._project(x)
-        return selective_scan(x, dt, -self.A_log.exp(), B, C, self.D)
+        return selective_scan(x, dt, self.dt_proj.bias, -self.A_log.exp(), B, C, self.D)
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """dt before its bias and softplus, B and C."""
         state = self.A_log.shape[1]
         dt, B, C = self.x_proj(x).split([self.dt_proj.in_features, state, state], dim=-1)
-        return softplus(self.dt_proj(dt)), B, C
+        return F.linear(dt, self.dt_proj.weight), B, C
 
     def initial_state(self, batch: int) -> Tensor:
         """(batch, channels, n), zeros."""
@@ -146,7 +154,7 @@ class SelectiveSSM(nn.Module):
 
     def step(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:  # x (batch, channels)
         dt, B, C = self._project(x)
-        return selective_step(h, x, dt, -self.A_log.exp(), B, C, self.D)
+        return selective_step(h, x, dt, self.dt_proj.bias, -self.A_log.exp(), B, C, self.D)
 
     def flops(self, length: int) -> int:
         """Operations for one sequence; the scan has six a state element: dt A, decay h, u B, their sum, and C . h."""

@@ -16,7 +16,7 @@ from recollect.mixers.base import Mixer, State, divides, linear_flops
 from recollect.mixers.mamba import step_size_bias
 from recollect.ops.activations import silu, softplus
 from recollect.ops.short_conv import ShortConv
-from recollect.ops.ssd import ssd, ssd_step
+from recollect.ops.ssd import packed_ssd, ssd_step, unpacked
 from recollect.spec import SpecError
 
 
@@ -45,7 +45,7 @@ class Mamba2(Mixer):
         self.state, self.groups, self.dt_min, self.dt_max = state, groups, dt_min, dt_max
         convolved = inner + 2 * groups * state
         self.in_proj = nn.Linear(width, inner + convolved + self.heads, bias=False)  # z, then x, B, C, then dt
-        self.conv = ShortConv(convolved, kernel)
+        self.conv = ShortConv(convolved, kernel, activation="silu")
         self.dt_bias = nn.Parameter(torch.empty(self.heads))
         self.A_log = nn.Parameter(torch.empty(self.heads))
         self.D = nn.Parameter(torch.empty(self.heads))
@@ -61,25 +61,25 @@ class Mamba2(Mixer):
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         z, xBC, dt = self._project(x)
-        x, log_a, B, C = self._scanned(self.conv(xBC), dt)
-        y = ssd(x * dt[..., None], log_a, B, C) + self.D[:, None] * x  # (batch, length, heads, p)
+        xBC = self.conv(xBC)
+        y = packed_ssd(xBC, dt, self._log_a(dt), self.D, self.groups, self.state)  # (batch, length, heads, p)
         return self.out(self.norm(y.flatten(-2) * silu(z)))
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         w, sizes = self.in_proj.weight, [self.out.in_features, self.conv.weight.shape[0], self.heads]
-        if x.is_cuda:  # whose products want rows of a multiple of 16 bytes
-            w, sizes = F.pad(w, (0, 0, 0, -len(w) % 8)), [*sizes, -len(w) % 8]
-        z, xBC, dt, *_ = F.linear(x, w).split(sizes, dim=-1)
+        if x.is_cuda:  # one product each, for the gradient of parts of one would be put together by copying
+            z, xBC, dt = (_product(x, part) for part in w.split(sizes))
+        else:
+            z, xBC, dt = F.linear(x, w).split(sizes, dim=-1)
         return z, xBC, softplus(dt + self.dt_bias)
+
+    def _log_a(self, dt: Tensor) -> Tensor:  # as dt
+        return -self.A_log.exp() * dt
 
     def _scanned(self, xBC: Tensor, dt: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """x (..., heads, p), log_a (..., heads), B and C (..., heads or 1, n)."""
-        shared = self.groups * self.state
-        x, B, C = silu(xBC).split([self.out.in_features, shared, shared], dim=-1)
-        B, C = (t.unflatten(-1, (self.groups, self.state)) for t in (B, C))
-        if self.groups > 1:
-            B, C = (t.repeat_interleave(self.heads // self.groups, dim=-2) for t in (B, C))
-        return x.unflatten(-1, (self.heads, -1)), -self.A_log.exp() * dt, B, C
+        x, B, C = unpacked(xBC, self.heads, self.groups, self.state)
+        return x, self._log_a(dt), B, C
 
     def initial_state(self, batch: int) -> State:
         head_dim = self.out.in_features // self.heads
@@ -100,3 +100,9 @@ class Mamba2(Mixer):
     def flops(self, length: int) -> int:
         scan = 5 * length * self.state * self.out.in_features  # the recurrence's: decay h, B x^T, their sum, and h^T C
         return linear_flops(length, self.in_proj, self.out) + self.conv.flops(length) + scan
+
+
+def _product(x: Tensor, w: Tensor) -> Tensor:
+    """F.linear(x, w) by rows of a multiple of 16 bytes, as a GPU's products want them."""
+    rows = len(w)
+    return F.linear(x, F.pad(w, (0, 0, 0, -rows % 8)))[..., :rows]

@@ -15,8 +15,6 @@ from recollect.ops.fold import folded
 from recollect.ops.triton import available, short_dtype
 from recollect.rng import dropout
 
-BLOCK = 64
-"""Rows of so many tokens are a single block of the kernel, which can then add the biases at no cost."""
 _aten = torch.ops.aten
 
 
@@ -46,9 +44,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, drop:
 def projected_attention(x: Tensor, w: Tensor, b: Tensor | None, heads: int) -> Tensor:
     """Attention of q, k, v = W x + b, which lie side by side: x (batch, length, width) -> (batch, length, heads, dim)."""
     if _kernel_serves(x, x.shape[-1] // heads):
-        added = w.new_empty(0) if b is None or x.shape[1] > BLOCK else b  # by the kernel
-        qkv = F.linear(x, w, None if len(added) else b).unflatten(-1, (3, heads, -1))  # (batch, length, 3, heads, dim)
-        return _packed(qkv, added[None])[0]
+        qkv = F.linear(x, w).unflatten(-1, (3, heads, -1))  # (batch, length, 3, heads, dim)
+        return _packed(qkv, (w.new_empty(0) if b is None else b)[None])[0]  # the kernel adds the biases
     q, k, v = F.linear(x, w, b).unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
     return attention(q, k, v).transpose(1, 2)
 

@@ -157,14 +157,14 @@ def _registered(feature: Feature, normalise: bool) -> Callable[..., tuple[Tensor
     def forward(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         from recollect.ops.triton import linear_attention as kernels
 
-        return kernels.forward(q, k, v, None, feature, normalise)
+        return kernels.forward(q, k, v, feature, normalise)
 
     def backward(
         grad: Tensor, q: Tensor, k: Tensor, v: Tensor, y: Tensor, kept: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         from recollect.ops.triton import linear_attention as kernels
 
-        return kernels.backward(grad, q, k, v, None, kept, feature, normalise)[:3]
+        return kernels.backward(grad, q, k, v, kept, feature, normalise)
 
     def fake(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         from recollect.ops.triton import linear_attention as kernels

@@ -1,16 +1,19 @@
 """The selective scan, S6 (Gu & Dao 2023): a diagonal state-space model whose step size, input and output depend on the token.
 
-    h_t = exp(dt_t A) h_{t-1} + dt_t x_t B_t        (one state of size n a channel)
+    delta_t = softplus(dt_t + bias)
+    h_t = exp(delta_t A) h_{t-1} + delta_t x_t B_t        (one state of size n a channel)
     y_t = C_t . h_t + D x_t
 
-Shapes: x, dt (batch, length, channels), A (channels, n), B, C (batch, length, n), D (channels,), y as x.
+Shapes: x, dt (batch, length, channels), bias (channels,), A (channels, n), B, C (batch, length, n), D (channels,), y as x.
 
-Glossary: h = state; dt = step size (positive); A = rates of decay (negative); B, C = what a token writes and reads; u = dt x.
+Glossary: h = state; delta = step size (positive); dt = the token's part in it; A = rates of decay (negative); B, C = what a
+token writes and reads; u = delta x.
 """
 
 import torch
 from torch import Tensor
 
+from recollect.ops.activations import softplus
 from recollect.ops.fold import folded
 from recollect.ops.linear_attention import precise
 from recollect.ops.triton import available
@@ -22,35 +25,39 @@ FORGOTTEN = -80.0
 
 
 def selective_step(
-    h: Tensor, x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor
+    h: Tensor, x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor
 ) -> tuple[Tensor, Tensor]:
     """One token: x, dt (batch, channels), B, C (batch, n), and h (batch, channels, n) give y and the next h."""
-    h = torch.exp(dt[..., None] * A) * h + (dt * x)[..., None] * B[:, None]
+    delta = softplus(dt + bias)
+    h = torch.exp(delta[..., None] * A) * h + (delta * x)[..., None] * B[:, None]
     return (h * C[:, None]).sum(-1) + D * x, h
 
 
-def selective_scan_definition(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
+def selective_scan_definition(
+    x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor
+) -> Tensor:
     """One token after another."""
     h = x.new_zeros(x.shape[0], *A.shape)
     out = []
     for t in range(x.shape[1]):
-        y, h = selective_step(h, x[:, t], dt[:, t], A, B[:, t], C[:, t], D)
+        y, h = selective_step(h, x[:, t], dt[:, t], bias, A, B[:, t], C[:, t], D)
         out.append(y)
     return torch.stack(out, dim=1)
 
 
-def selective_scan(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
+def selective_scan(x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
     """The same with its own backward, which keeps few of the states, through our kernels where they apply."""
     if not available(x):
-        return _step_by_step(x, dt, A, B, C, D)
-    y, _ = _kernels(*(t.unsqueeze(0).contiguous() for t in (x, dt, A, B, C, D)))
+        return _step_by_step(x, dt, bias, A, B, C, D)
+    y, _ = _kernels(*(t.unsqueeze(0).contiguous() for t in (x, dt, bias, A, B, C, D)))
     return y.squeeze(0)
 
 
 @precise
-def _step_by_step(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
+def _step_by_step(x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
     """All rows and channels at once; one state in `CHUNK` is kept."""
-    y, _ = _scan(*(t.unsqueeze(0).contiguous() for t in (dt * x, dt, A, B, C)))
+    delta = softplus(dt + bias)
+    y, _ = _scan(*(t.unsqueeze(0).contiguous() for t in (delta * x, delta, A, B, C)))
     return y.squeeze(0) + D * x
 
 
@@ -58,11 +65,11 @@ def _step_by_step(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Ten
 # out (groups, batch, n, channels): channels last, so that every step is a few long vector operations.
 
 
-def _decays(dt: Tensor, A: Tensor, out: Tensor) -> Tensor:
-    return torch.mul(dt[:, :, None], A, out=out).clamp_(min=FORGOTTEN).exp_()  # (groups, batch, n, channels)
+def _decays(delta: Tensor, A: Tensor, out: Tensor) -> Tensor:
+    return torch.mul(delta[:, :, None], A, out=out).clamp_(min=FORGOTTEN).exp_()  # (groups, batch, n, channels)
 
 
-def _forward(u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
+def _forward(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
     groups, batch, length, channels = u.shape
     A = A.transpose(1, 2)[:, None].contiguous()  # (groups, 1, n, channels)
     h = u.new_zeros(groups, batch, A.shape[2], channels)
@@ -72,13 +79,13 @@ def _forward(u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor) -> tuple[Te
     for t in range(length):
         if t % CHUNK == 0:
             kept[:, :, t // CHUNK] = h
-        h.mul_(_decays(dt[:, :, t], A, decay)).addcmul_(u[:, :, t, None], B[:, :, t, :, None])
+        h.mul_(_decays(delta[:, :, t], A, decay)).addcmul_(u[:, :, t, None], B[:, :, t, :, None])
         y[:, :, t, None] = C[:, :, t, None] @ h
     return y, kept
 
 
 def _backward(
-    grad: Tensor, u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
+    grad: Tensor, u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     length = u.shape[2]
     A = A.transpose(1, 2)[:, None].contiguous()  # (groups, 1, n, channels)
@@ -86,13 +93,13 @@ def _backward(
     h = u.new_empty(CHUNK + 1, *state)
     decay = u.new_empty(CHUNK, *state)
     dh, dA, scratch = u.new_zeros(state), u.new_zeros(state), u.new_empty(state)
-    du, ddt, dB, dC = (torch.empty_like(t) for t in (u, dt, B, C))
+    du, ddelta, dB, dC = (torch.empty_like(t) for t in (u, delta, B, C))
     for start in reversed(range(0, length, CHUNK)):
         size = min(CHUNK, length - start)
         h[0] = kept[:, :, start // CHUNK]
         for i in range(size):
             t = start + i
-            torch.mul(h[i], _decays(dt[:, :, t], A, decay[i]), out=h[i + 1])
+            torch.mul(h[i], _decays(delta[:, :, t], A, decay[i]), out=h[i + 1])
             h[i + 1].addcmul_(u[:, :, t, None], B[:, :, t, :, None])
         for i in reversed(range(size)):
             t = start + i
@@ -102,21 +109,21 @@ def _backward(
             du[:, :, t, None] = B[:, :, t, None] @ dh
             dh.mul_(decay[i])  # from here on the gradient of h_{t-1}
             torch.mul(dh, h[i], out=scratch)  # the gradient of dt_t A
-            dA.addcmul_(scratch, dt[:, :, t, None])
-            torch.sum(scratch.mul_(A), dim=2, out=ddt[:, :, t])
-    return du, ddt, dA.sum(1).transpose(1, 2).contiguous(), dB, dC
+            dA.addcmul_(scratch, delta[:, :, t, None])
+            torch.sum(scratch.mul_(A), dim=2, out=ddelta[:, :, t])
+    return du, ddelta, dA.sum(1).transpose(1, 2).contiguous(), dB, dC
 
 
-def _fake(u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
+def _fake(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
     groups, batch, length, channels = u.shape
     return torch.empty_like(u), u.new_empty(groups, batch, -(-length // CHUNK), A.shape[2], channels)
 
 
 def _fake_backward(
-    grad: Tensor, u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
+    grad: Tensor, u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    du, ddt, dA, dB, dC = (torch.empty_like(t) for t in (u, dt, A, B, C))
-    return du, ddt, dA, dB, dC
+    du, ddelta, dA, dB, dC = (torch.empty_like(t) for t in (u, delta, A, B, C))
+    return du, ddelta, dA, dB, dC
 
 
 _scan = folded("selective_scan", _forward, _backward, _fake, _fake_backward)
@@ -125,31 +132,53 @@ _scan = folded("selective_scan", _forward, _backward, _fake, _fake_backward)
 # The kernels take everything as it comes, each tensor in its own dtype, and sum in float32.
 
 
-def _kernel_forward(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> tuple[Tensor, Tensor]:
+def _kernel_forward(
+    x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor
+) -> tuple[Tensor, Tensor]:
     from recollect.ops.triton import selective_scan as kernels
 
-    return kernels.forward(x, dt, A, B, C, D)
+    return kernels.forward(x, dt, bias, A, B, C, D)
 
 
 def _kernel_backward(
-    grad: Tensor, x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, y: Tensor, kept: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    grad: Tensor,
+    x: Tensor,
+    dt: Tensor,
+    bias: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor,
+    y: Tensor,
+    kept: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     from recollect.ops.triton import selective_scan as kernels
 
-    return kernels.backward(grad, x, dt, A, B, C, D, kept)
+    return kernels.backward(grad, x, dt, bias, A, B, C, D, kept)
 
 
-def _kernel_fake(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> tuple[Tensor, Tensor]:
+def _kernel_fake(
+    x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor
+) -> tuple[Tensor, Tensor]:
     from recollect.ops.triton import selective_scan as kernels
 
     return kernels.outputs(x, A)
 
 
 def _kernel_fake_backward(
-    grad: Tensor, x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, y: Tensor, kept: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    dx, ddt, dA, dB, dC, dD = (t.new_empty(t.shape) for t in (x, dt, A, B, C, D))
-    return dx, ddt, dA, dB, dC, dD
+    grad: Tensor,
+    x: Tensor,
+    dt: Tensor,
+    bias: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor,
+    y: Tensor,
+    kept: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    dx, ddt, dbias, dA, dB, dC, dD = (t.new_empty(t.shape) for t in (x, dt, bias, A, B, C, D))
+    return dx, ddt, dbias, dA, dB, dC, dD
 
 
 _kernels = folded("selective_scan_kernel", _kernel_forward, _kernel_backward, _kernel_fake, _kernel_fake_backward)

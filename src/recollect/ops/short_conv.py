@@ -1,39 +1,58 @@
 """Short causal convolution along the sequence, one filter a channel.
 
-    y_t = sum_{j < kernel} w_j x_{t - (kernel-1) + j} + b        (zeros before the start)
+    y_t = act(sum_{j < kernel} w_j x_{t - (kernel-1) + j} + b)        (zeros before the start; act: none, or silu)
 
 Shapes: x (batch, length, channels), w (channels, kernel), b (channels,).
 """
+
+from collections.abc import Callable
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from recollect.ops.activations import silu
 from recollect.ops.fold import folded
 from recollect.ops.triton import available, short_dtype
 
+Activation = Literal["none", "silu"]
 
-def short_conv_definition(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
+LONGEST = 16
+"""Taps of the longest filter that the kernels are for: they spell out every product, and are compiled ever longer."""
+
+
+def short_conv_definition(x: Tensor, w: Tensor, b: Tensor | None = None, activation: Activation = "none") -> Tensor:
     """One token after another."""
     kernel = w.shape[1]
     window = x.new_zeros(x.shape[0], kernel, x.shape[2])
     out = []
     for x_t in x.unbind(1):
         window = torch.cat([window[:, 1:], x_t[:, None]], dim=1)  # (batch, kernel, channels)
-        out.append((window * w.T).sum(1) + (0 if b is None else b))
+        out.append(_finished((window * w.T).sum(1), b, activation))
     return torch.stack(out, dim=1)
 
 
-def short_conv(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
+def short_conv(x: Tensor, w: Tensor, b: Tensor | None = None, activation: Activation = "none") -> Tensor:
     """The same for the whole sequence: a sum of shifted products (a kernel is 3 or 4 long, so conv1d gains nothing)."""
-    if (short := short_dtype(x)) is not None and available(x):  # the kernel takes longer weights, and sums in float32
-        y = _products(x.to(short)[None], w[None])[0][0]
-        return y if b is None else y + b.to(short)
+    if available(x) and w.shape[1] <= LONGEST:  # the kernels take weights longer than x, and sum in float32
+        taps = w if b is None else torch.cat([w, b[:, None]], dim=1)
+        x = x.to(short_dtype(x) or x.dtype)
+        return _KERNELS[activation, b is not None](x[None], taps[None])[0].squeeze(
+            0
+        )  # an index's gradient would be copied
     wide = torch.promote_types(x.dtype, w.dtype)
     x, w = x.to(wide), w.to(wide)
-    plain = x.is_cuda and not available(x)
-    y = shifted_products(x, w) if plain else _products(x[None], w[None])[0][0]  # members fold into the group axis
-    return y if b is None else y + b
+    y = (
+        shifted_products(x, w) if x.is_cuda else _products(x[None], w[None])[0].squeeze(0)
+    )  # members fold into the group axis
+    return _finished(y, b, activation)
+
+
+def _finished(y: Tensor, b: Tensor | None, activation: Activation) -> Tensor:
+    """What follows the sum of products."""
+    y = y if b is None else y + b
+    return silu(y) if activation == "silu" else y
 
 
 def shifted_products(x: Tensor, w: Tensor) -> Tensor:
@@ -48,10 +67,6 @@ def shifted_products(x: Tensor, w: Tensor) -> Tensor:
 
 def _forward(x: Tensor, w: Tensor) -> tuple[Tensor]:
     """x (groups, batch, length, channels), w (groups, channels, kernel)."""
-    if available(x):
-        from recollect.ops.triton import short_conv as kernels
-
-        return (kernels.forward(x, w),)
     kernel = w.shape[2]
     taps = w.movedim(2, 0)[:, :, None, None]  # (kernel, groups, 1, 1, channels)
     y = x * taps[-1]
@@ -61,10 +76,6 @@ def _forward(x: Tensor, w: Tensor) -> tuple[Tensor]:
 
 
 def _backward(grad: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-    if available(x):
-        from recollect.ops.triton import short_conv as kernels
-
-        return kernels.backward(grad, x, w)
     kernel = w.shape[2]
     taps = w.movedim(2, 0)[:, :, None, None]
     dx, dw = grad * taps[-1], torch.zeros_like(w)
@@ -86,17 +97,41 @@ def _fake_backward(grad: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
 _products = folded("short_conv", _forward, _backward, _fake, _fake_backward, saves_output=False)
 
 
+def _registered(activation: Activation, biased: bool) -> Callable[..., tuple[Tensor]]:
+    """The kernels as an op of x and w, whose last column is the bias where there is one."""
+
+    def forward(x: Tensor, w: Tensor) -> tuple[Tensor]:
+        from recollect.ops.triton import short_conv as kernels
+
+        return (kernels.forward(x, w, activation, biased),)
+
+    def backward(grad: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        from recollect.ops.triton import short_conv as kernels
+
+        return kernels.backward(grad, x, w, activation, biased)
+
+    name = f"short_conv_{activation}_{'biased' if biased else 'unbiased'}"
+    return folded(name, forward, backward, _fake, _fake_backward, saves_output=False)
+
+
+_ACTIVATIONS: tuple[Activation, ...] = ("none", "silu")
+_KERNELS = {
+    (activation, biased): _registered(activation, biased) for activation in _ACTIVATIONS for biased in (True, False)
+}
+
+
 class ShortConv(nn.Module):
     """The convolution with its weights, and its last `kernel - 1` inputs as the state of `step`."""
 
-    def __init__(self, channels: int, kernel: int = 4, bias: bool = True):
+    def __init__(self, channels: int, kernel: int = 4, bias: bool = True, activation: Activation = "none"):
         super().__init__()
+        self.activation: Activation = activation
         bound = kernel**-0.5  # as nn.Conv1d starts with one channel a group
         self.weight = nn.Parameter(torch.empty(channels, kernel).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(channels).uniform_(-bound, bound)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, channels) -> same
-        return short_conv(x, self.weight, self.bias)
+        return short_conv(x, self.weight, self.bias, self.activation)
 
     def initial_state(self, batch: int) -> Tensor:
         """(batch, kernel - 1, channels), zeros."""
@@ -104,8 +139,7 @@ class ShortConv(nn.Module):
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:  # x (batch, channels)
         window = torch.cat([state, x[:, None]], dim=1)  # (batch, kernel, channels)
-        y = (window * self.weight.T).sum(1)
-        return (y if self.bias is None else y + self.bias), window[:, 1:]
+        return _finished((window * self.weight.T).sum(1), self.bias, self.activation), window[:, 1:]
 
     def flops(self, length: int) -> int:
         """Floating-point operations for one sequence."""

@@ -3,7 +3,7 @@
 Logits exist only as tiles in registers: forward walks the vocabulary once and keeps each answer's log-sum-exp, and whether no
 logit is higher than its own; backward forms each tile again, once for dx (a program walks the vocabulary) and once for dw (a
 program walks the answers). No atomics: the same bits on every run. The weights may be longer numbers than the rows: they are
-rounded for the products, their gradients are not.
+rounded for the products, their gradients are not. Exponentials are powers of two, and lse is a log2.
 
 Shapes: x (groups, answers, width), w (groups, vocabulary, width), answers, losses, lse, right (groups, answers).
 """
@@ -16,6 +16,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+LOG2E = tl.constexpr(1.4426950408889634)
+TOKENS = 64
+"""Words of a tile."""
+
 
 def forward(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """losses, lse and right."""
@@ -23,7 +27,7 @@ def forward(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Tens
     groups, count, width = x.shape
     losses, lse = (x.new_empty(groups, count, dtype=torch.float32) for _ in range(2))
     right = torch.empty_like(answers, dtype=torch.bool)
-    options = _options(x)
+    options = _options(x, w)
     grid = (groups, triton.cdiv(count, options["ROWS"]))
     with torch.cuda.device_of(x):
         _forward_kernel[grid](x, w, answers, losses, lse, right, count, w.shape[1], width, **options)
@@ -37,7 +41,7 @@ def backward(grad: Tensor, x: Tensor, w: Tensor, answers: Tensor, lse: Tensor) -
     groups, count, width = x.shape
     vocabulary = w.shape[1]
     dx = torch.empty_like(x)
-    options = _options(x)
+    options = _options(x, w)
     sizes = (count, vocabulary, width)
     with torch.cuda.device_of(x):
         _dx_kernel[groups, triton.cdiv(count, options["ROWS"])](grad, x, w, answers, lse, dx, *sizes, **options)
@@ -45,11 +49,15 @@ def backward(grad: Tensor, x: Tensor, w: Tensor, answers: Tensor, lse: Tensor) -
     return dx, dw
 
 
-def _options(x: Tensor) -> dict:
-    wide = max(triton.next_power_of_2(x.shape[2]), 16)
-    exact = "ieee" if x.dtype == torch.float32 else "tf32"  # the latter is not looked at for shorter numbers
+def _options(x: Tensor, w: Tensor) -> dict:
+    width = x.shape[2]
+    wide = max(triton.next_power_of_2(width), 16)
     rows = min(max(triton.next_power_of_2(x.shape[1]), 16), 64)
-    return {"ROWS": rows, "TOKENS": 64, "WIDTH": wide, "EXACT": exact, "num_warps": 4 if wide <= 128 else 8}
+    return {
+        "ROWS": rows, "TOKENS": TOKENS, "WIDTH": wide, "num_warps": 4 if wide <= 128 else 8,
+        "EVEN": w.shape[1] % TOKENS == 0 and width == wide,  # then the vocabulary needs no mask
+        "EXACT": "ieee" if x.dtype == torch.float32 else "tf32",  # the latter is not looked at for shorter numbers
+    }  # fmt: skip
 
 
 @triton.jit
@@ -57,6 +65,15 @@ def _tile(x, i, count, width, WIDTH: tl.constexpr):
     """Rows i of a matrix: (len(i), WIDTH), zeros outside."""
     d = tl.arange(0, WIDTH)
     return tl.load(x + i[:, None] * width + d[None, :], mask=(i < count)[:, None] & (d < width)[None, :], other=0.0)
+
+
+@triton.jit
+def _words(w, j, vocabulary, width, WIDTH: tl.constexpr, EVEN: tl.constexpr):
+    """The same, without a mask where none is needed."""
+    if EVEN:
+        return tl.load(w + j[:, None] * width + tl.arange(0, WIDTH)[None, :])
+    else:
+        return _tile(w, j, vocabulary, width, WIDTH)
 
 
 @triton.jit
@@ -69,80 +86,81 @@ def _put(x, value, i, count, width, WIDTH: tl.constexpr):
 @triton.jit
 def _forward_kernel(
     x, w, answers, losses, lse, right, count, vocabulary, width,
-    ROWS: tl.constexpr, TOKENS: tl.constexpr, WIDTH: tl.constexpr, EXACT: tl.constexpr,
+    ROWS: tl.constexpr, TOKENS: tl.constexpr, WIDTH: tl.constexpr, EVEN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     group = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     x_i = _tile(x + group * count * width, i, count, width, WIDTH)
     w += group * vocabulary * width
-    answer = tl.load(answers + group * count + i, mask=i < count, other=-1)
+    answer = tl.load(answers + group * count + i, mask=i < count, other=-1).to(tl.int32)
     highest = tl.full([ROWS], -1e30, tl.float32)
     total = tl.zeros([ROWS], tl.float32)
     own = tl.zeros([ROWS], tl.float32)
     for start in range(0, vocabulary, TOKENS):
         j = start + tl.arange(0, TOKENS)
-        w_j = _tile(w, j, vocabulary, width, WIDTH)
+        w_j = _words(w, j, vocabulary, width, WIDTH, EVEN)
         logits = tl.dot(x_i, tl.trans(w_j), input_precision=EXACT)
-        logits = tl.where((j < vocabulary)[None, :], logits, -1e30)
+        if not EVEN:
+            logits = tl.where((j < vocabulary)[None, :], logits, -1e30)
         higher = tl.maximum(highest, tl.max(logits, 1))
-        total = total * tl.exp(highest - higher) + tl.sum(tl.exp(logits - higher[:, None]), 1)
+        powers = tl.exp2(logits * LOG2E - (higher * LOG2E)[:, None])
+        total = total * tl.exp2((highest - higher) * LOG2E) + tl.sum(powers, 1)
         highest = higher
         own += tl.sum(tl.where(j[None, :] == answer[:, None], logits, 0.0), 1)
-    log_total = highest + tl.log(total)
+    log_total = highest * LOG2E + tl.log2(total)
     here = group * count + i
     tl.store(lse + here, log_total, mask=i < count)
-    tl.store(losses + here, log_total - own, mask=i < count)
+    tl.store(losses + here, log_total / LOG2E - own, mask=i < count)
     tl.store(right + here, own >= highest, mask=i < count)
 
 
 @triton.jit
-def _slopes(x_i, w_j, i, j, answer, lse_i, grad_i, count, vocabulary, EXACT: tl.constexpr):
-    """The gradient of a tile of logits: (softmax - 1 at the answer) times that of the loss."""
-    logits = tl.dot(x_i, tl.trans(w_j), input_precision=EXACT)
-    inside = (i < count)[:, None] & (j < vocabulary)[None, :]
-    share = tl.where(inside, tl.exp(tl.where(inside, logits - lse_i[:, None], 0.0)), 0.0)
-    return (share - tl.where(j[None, :] == answer[:, None], 1.0, 0.0)) * grad_i[:, None]
+def _rows(grad, answers, lse, here, inside):
+    """Of some rows: answer, lse and the loss's gradient. Those outside have a share of nothing, so no slope."""
+    answer = tl.load(answers + here, mask=inside, other=-1).to(tl.int32)
+    return (
+        answer, tl.load(lse + here, mask=inside, other=float("inf")), tl.load(grad + here, mask=inside, other=0.0)
+    )  # fmt: skip
 
 
 @triton.jit
 def _dx_kernel(
     grad, x, w, answers, lse, dx, count, vocabulary, width,
-    ROWS: tl.constexpr, TOKENS: tl.constexpr, WIDTH: tl.constexpr, EXACT: tl.constexpr,
+    ROWS: tl.constexpr, TOKENS: tl.constexpr, WIDTH: tl.constexpr, EVEN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     group = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    here = group * count + i
     x_i = _tile(x + group * count * width, i, count, width, WIDTH)
-    answer = tl.load(answers + here, mask=i < count, other=-1)
-    lse_i = tl.load(lse + here, mask=i < count, other=0.0)
-    grad_i = tl.load(grad + here, mask=i < count, other=0.0)
+    answer, lse_i, grad_i = _rows(grad, answers, lse, group * count + i, i < count)
     w += group * vocabulary * width
     sums = tl.zeros([ROWS, WIDTH], tl.float32)
     for start in range(0, vocabulary, TOKENS):
         j = start + tl.arange(0, TOKENS)
-        w_j = _tile(w, j, vocabulary, width, WIDTH)
-        slopes = _slopes(x_i, w_j, i, j, answer, lse_i, grad_i, count, vocabulary, EXACT)
-        sums += tl.dot(slopes.to(x_i.dtype), w_j, input_precision=EXACT)
+        w_j = _words(w, j, vocabulary, width, WIDTH, EVEN)
+        share = tl.exp2(tl.dot(x_i, tl.trans(w_j), input_precision=EXACT) * LOG2E - lse_i[:, None])
+        if not EVEN:
+            share = tl.where((j < vocabulary)[None, :], share, 0.0)
+        slopes = tl.where(j[None, :] == answer[:, None], share - 1, share) * grad_i[:, None]
+        sums = tl.dot(slopes.to(x_i.dtype), w_j, acc=sums, input_precision=EXACT)
     _put(dx + group * count * width, sums, i, count, width, WIDTH)
 
 
 @triton.jit
 def _dw_kernel(
     grad, x, w, answers, lse, dw, count, vocabulary, width,
-    ROWS: tl.constexpr, TOKENS: tl.constexpr, WIDTH: tl.constexpr, EXACT: tl.constexpr,
+    ROWS: tl.constexpr, TOKENS: tl.constexpr, WIDTH: tl.constexpr, EVEN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
+    """Tiles are words by rows here, as the sums are."""
     group = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1) * TOKENS + tl.arange(0, TOKENS)
     x += group * count * width
-    w_j = _tile(w + group * vocabulary * width, j, vocabulary, width, WIDTH)
+    w_j = _words(w + group * vocabulary * width, j, vocabulary, width, WIDTH, EVEN)
     sums = tl.zeros([TOKENS, WIDTH], tl.float32)
     for start in range(0, count, ROWS):
         i = start + tl.arange(0, ROWS)
-        here = group * count + i
         x_i = _tile(x, i, count, width, WIDTH)
-        answer = tl.load(answers + here, mask=i < count, other=-1)
-        lse_i = tl.load(lse + here, mask=i < count, other=0.0)
-        grad_i = tl.load(grad + here, mask=i < count, other=0.0)
-        slopes = _slopes(x_i, w_j, i, j, answer, lse_i, grad_i, count, vocabulary, EXACT)
-        sums += tl.dot(tl.trans(slopes).to(x_i.dtype), x_i, input_precision=EXACT)
+        answer, lse_i, grad_i = _rows(grad, answers, lse, group * count + i, i < count)
+        share = tl.exp2(tl.dot(w_j, tl.trans(x_i), input_precision=EXACT) * LOG2E - lse_i[None, :])
+        slopes = tl.where(j[:, None] == answer[None, :], share - 1, share) * grad_i[None, :]
+        sums = tl.dot(slopes.to(x_i.dtype), x_i, acc=sums, input_precision=EXACT)
     _put(dw + group * vocabulary * width, sums, j, vocabulary, width, WIDTH)

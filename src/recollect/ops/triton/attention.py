@@ -6,10 +6,14 @@
 A flash kernel (Dao et al. 2022) for short rows: it reads queries, keys and values where the projection left them, side by
 side and perhaps still without their biases, and writes their gradients the same way, so nothing is copied. A program takes one
 head of one row and a block of its queries; backward one takes a block of keys, and where a row is a single block it finds dq as
-well, else a second kernel does. No atomics: the same bits on every run.
+well, else another kernel does, before, and leaves rowsum(dy y) behind. No atomics: the same bits on every run.
 
+Biases cost little: that of k adds the same to all scores of a query, so that P does not change and its gradient is zero; that
+of v is added to y. Exponentials are powers of two, and only the block on the diagonal is masked.
+
+Glossary: t, s = queries and keys of a block; lse = log2 of a softmax's denominator; mean = rowsum(dy y), without the bias of v.
 Shapes: qkv (rows, length, 3, heads, dim), bias (groups, 3 * heads * dim) or (groups, 0), y (rows, length, heads, dim),
-lse (rows, heads, length).
+lse, mean (rows, heads, length).
 """
 
 # pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
@@ -22,31 +26,35 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+LN2 = tl.constexpr(0.6931471805599453)
+
 
 def forward(qkv: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """y, and the log of each softmax's denominator."""
+    """y and lse."""
     qkv, bias = qkv.contiguous(), bias.contiguous()
     rows, length, _, heads, dim = qkv.shape
     y = qkv.new_empty(rows, length, heads, dim)
     lse = qkv.new_empty(rows, heads, length, dtype=torch.float32)
-    sizes = (rows // len(bias), length, heads, dim, 1 / math.sqrt(dim))
+    sizes, options = _arguments(qkv, bias)
     with torch.cuda.device_of(qkv):
-        _forward_kernel[_grid(qkv)](qkv, bias, y, lse, *sizes, **_options(qkv, bias))
+        _forward_kernel[_grid(qkv)](qkv, bias, y, lse, *sizes, **options)
     return y, lse
 
 
 def backward(grad: Tensor, qkv: Tensor, bias: Tensor, y: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
     """The gradients of qkv and of the biases."""
     grad, qkv, bias = grad.contiguous(), qkv.contiguous(), bias.contiguous()
-    rows, length, _, heads, dim = qkv.shape
-    dqkv, grid = torch.empty_like(qkv), _grid(qkv)
-    dbias = qkv.new_empty(rows, grid[1], bias.shape[1], dtype=torch.float32)  # a summand a row and block
-    sizes = (rows // len(bias), length, heads, dim, 1 / math.sqrt(dim))
+    grid, (groups, biases) = _grid(qkv), bias.shape
+    dqkv, mean = torch.empty_like(qkv), torch.empty_like(lse)
+    dbias = qkv.new_empty(
+        groups, len(qkv) // groups * grid[1], biases, dtype=torch.float32
+    )  # a summand a row and block
+    sizes, options = _arguments(qkv, bias)
     with torch.cuda.device_of(qkv):
-        _backward_kernel[grid](grad, qkv, bias, y, lse, dqkv, dbias, *sizes, **_options(qkv, bias))
-        if length > _block(length):
-            _backward_queries_kernel[grid](grad, qkv, bias, y, lse, dqkv, dbias, *sizes, **_options(qkv, bias))
-    return dqkv, dbias.view(len(bias), rows // len(bias) * grid[1], bias.shape[1]).sum(1).to(bias.dtype)
+        if not options["SINGLE"]:
+            _queries_kernel[grid](grad, qkv, bias, y, lse, mean, dqkv, dbias, *sizes, **options)
+        _keys_kernel[grid](grad, qkv, bias, y, lse, mean, dqkv, dbias, *sizes, **options)
+    return dqkv, dbias.sum(1).to(bias.dtype)
 
 
 def _block(length: int) -> int:
@@ -59,13 +67,12 @@ def _grid(qkv: Tensor) -> tuple[int, int]:
     return rows * heads, triton.cdiv(length, _block(length))
 
 
-def _options(qkv: Tensor, bias: Tensor) -> dict:
-    _, length, _, _, dim = qkv.shape
-    wide = max(triton.next_power_of_2(dim), 16)
-    exact = "ieee" if qkv.dtype == torch.float32 else "tf32"  # the latter is not looked at for shorter numbers
-    single = length <= _block(length)
-    return {
-        "BLOCK": _block(length), "DIM": wide, "SINGLE": single, "BIASED": bias.shape[1] > 0, "EXACT": exact,
+def _arguments(qkv: Tensor, bias: Tensor) -> tuple[tuple, dict]:
+    """What all kernels take: sizes, and the choices that are compiled in."""
+    rows, length, _, heads, dim = qkv.shape
+    return (rows // len(bias), length, heads, dim, 1 / math.sqrt(dim)), {
+        "BLOCK": _block(length), "DIM": max(triton.next_power_of_2(dim), 16), "SINGLE": length <= _block(length),
+        "BIASED": bias.shape[1] > 0, "EXACT": "ieee" if qkv.dtype == torch.float32 else "tf32",  # for float32 only
         "num_warps": 4, "num_stages": 1,
     }  # fmt: skip
 
@@ -78,22 +85,27 @@ def _tile(x, t, stride, length, dim, DIM: tl.constexpr):
 
 
 @triton.jit
-def _biased(x, bias, t, stride, length, dim, DIM: tl.constexpr, BIASED: tl.constexpr):
-    """The same with its bias."""
-    tile = _tile(x, t, stride, length, dim, DIM)
-    if not BIASED:
-        return tile
+def _bias(bias, dim, DIM: tl.constexpr, BIASED: tl.constexpr):
+    """The bias of one head: (1, DIM), or zero."""
+    d = tl.arange(0, DIM)
+    if BIASED:
+        return tl.load(bias + d, mask=d < dim, other=0.0)[None, :].to(tl.float32)
     else:
-        d = tl.arange(0, DIM)
-        added = tl.load(bias + d, mask=d < dim, other=0.0)
-        return (tile + added[None, :].to(tl.float32)).to(x.dtype.element_ty)
+        return 0.0
 
 
 @triton.jit
-def _sum(x, value, dim, DIM: tl.constexpr):
-    """Write the sum over the tokens."""
-    d = tl.arange(0, DIM)
-    tl.store(x + d, tl.sum(value, 0), mask=d < dim)
+def _plus(x, bias, BIASED: tl.constexpr):
+    if BIASED:
+        return (x + bias).to(x.dtype)
+    else:
+        return x
+
+
+@triton.jit
+def _mean(dy, y, bias):
+    """rowsum(dy y), y without the bias of v."""
+    return tl.sum(dy.to(tl.float32) * (y.to(tl.float32) - bias), 1)
 
 
 @triton.jit
@@ -106,6 +118,27 @@ def _put(x, value, t, stride, length, dim, DIM: tl.constexpr):
 
 
 @triton.jit
+def _put_sum(x, value, dim, DIM: tl.constexpr):
+    """Write the sum over the tokens."""
+    d = tl.arange(0, DIM)
+    tl.store(x + d, tl.sum(value, 0), mask=d < dim)
+
+
+@triton.jit
+def _absorb(q, k, v, best, total, mixed, scale, DIAGONAL: tl.constexpr, EXACT: tl.constexpr):
+    """Softmax and mixture after some more keys; `best` and the powers are of two."""
+    scores = tl.dot(q, tl.trans(k), input_precision=EXACT)
+    if DIAGONAL:
+        i = tl.arange(0, k.shape[0])
+        scores = tl.where(i[None, :] <= i[:, None], scores, -1e30)
+    higher = tl.maximum(best, tl.max(scores, 1) * (scale / LN2))
+    p = tl.exp2(scores * (scale / LN2) - higher[:, None])
+    shrink = tl.exp2(best - higher)
+    mixed = tl.dot(p.to(v.dtype), v, acc=mixed * shrink[:, None], input_precision=EXACT)
+    return higher, total * shrink + tl.sum(p, 1), mixed
+
+
+@triton.jit
 def _forward_kernel(
     qkv, bias, y, lse, batch, length, heads, dim, scale,
     BLOCK: tl.constexpr, DIM: tl.constexpr, SINGLE: tl.constexpr, BIASED: tl.constexpr, EXACT: tl.constexpr,
@@ -114,38 +147,42 @@ def _forward_kernel(
     width = heads * dim
     qkv += row * length * 3 * width + head * dim
     bias += row // batch * 3 * width + head * dim
-    t = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    q = _biased(qkv, bias, t, 3 * width, length, dim, DIM, BIASED)
+    first = tl.program_id(1) * BLOCK
+    t = first + tl.arange(0, BLOCK)
+    q = _plus(_tile(qkv, t, 3 * width, length, dim, DIM), _bias(bias, dim, DIM, BIASED), BIASED)
+    k, v = qkv + width, qkv + 2 * width
     best = tl.full([BLOCK], -1e30, tl.float32)
     total = tl.zeros([BLOCK], tl.float32)
     mixed = tl.zeros([BLOCK, DIM], tl.float32)
-    for start in range(0, (tl.program_id(1) + 1) * BLOCK, BLOCK):
-        s = start + tl.arange(0, BLOCK)
-        k = _biased(qkv + width, bias + width, s, 3 * width, length, dim, DIM, BIASED)
-        v = _biased(qkv + 2 * width, bias + 2 * width, s, 3 * width, length, dim, DIM, BIASED)
-        scores = tl.dot(q, tl.trans(k), input_precision=EXACT) * scale
-        scores = tl.where((s[None, :] <= t[:, None]) & (s < length)[None, :], scores, -1e30)
-        higher = tl.maximum(best, tl.max(scores, 1))
-        p = tl.exp(scores - higher[:, None])
-        shrink = tl.exp(best - higher)
-        total = total * shrink + tl.sum(p, 1)
-        mixed = mixed * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision=EXACT)
-        best = higher
-    _put(y + row * length * width + head * dim, mixed / total[:, None], t, width, length, dim, DIM)
-    tl.store(lse + (row * heads + head) * length + t, best + tl.log(total), mask=t < length)
+    if not SINGLE:
+        for start in range(0, first, BLOCK):
+            s = start + tl.arange(0, BLOCK)
+            k_s, v_s = _tile(k, s, 3 * width, length, dim, DIM), _tile(v, s, 3 * width, length, dim, DIM)
+            best, total, mixed = _absorb(q, k_s, v_s, best, total, mixed, scale, False, EXACT)
+    k_t, v_t = _tile(k, t, 3 * width, length, dim, DIM), _tile(v, t, 3 * width, length, dim, DIM)
+    best, total, mixed = _absorb(q, k_t, v_t, best, total, mixed, scale, True, EXACT)
+    mixed = mixed / total[:, None] + _bias(bias + 2 * width, dim, DIM, BIASED)
+    _put(y + row * length * width + head * dim, mixed, t, width, length, dim, DIM)
+    tl.store(lse + (row * heads + head) * length + t, best + tl.log2(total), mask=t < length)
 
 
 @triton.jit
-def _weights(q, k, t, s, lse_t, length, scale, EXACT: tl.constexpr):
-    """P for queries t and keys s."""
-    scores = tl.dot(q, tl.trans(k), input_precision=EXACT) * scale
-    seen = (s[None, :] <= t[:, None]) & (t < length)[:, None]
-    return tl.where(seen, tl.exp(tl.where(seen, scores - lse_t[:, None], 0.0)), 0.0)
+def _keys_step(
+    q, dy, lse_t, mean_t, k, v, dk, dv, scale, DIAGONAL: tl.constexpr, EXACT: tl.constexpr
+):  # fmt: skip
+    """dS^T without its factor, and dk and dv after some more queries. All are keys by queries."""
+    p = tl.exp2(tl.dot(k, tl.trans(q), input_precision=EXACT) * (scale / LN2) - lse_t[None, :])
+    if DIAGONAL:
+        i = tl.arange(0, k.shape[0])
+        p = tl.where(i[:, None] <= i[None, :], p, 0.0)
+    dv = tl.dot(p.to(dy.dtype), dy, acc=dv, input_precision=EXACT)
+    ds = (p * (tl.dot(v, tl.trans(dy), input_precision=EXACT) - mean_t[None, :])).to(q.dtype)
+    return ds, tl.dot(ds, q, acc=dk, input_precision=EXACT), dv
 
 
 @triton.jit
-def _backward_kernel(
-    grad, qkv, bias, y, lse, dqkv, dbias, batch, length, heads, dim, scale,
+def _keys_kernel(
+    grad, qkv, bias, y, lse, mean, dqkv, dbias, batch, length, heads, dim, scale,
     BLOCK: tl.constexpr, DIM: tl.constexpr, SINGLE: tl.constexpr, BIASED: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """dk and dv of a block of keys; with a single block dq too."""
@@ -154,64 +191,83 @@ def _backward_kernel(
     qkv += row * length * 3 * width + head * dim
     bias += row // batch * 3 * width + head * dim
     dqkv += row * length * 3 * width + head * dim
+    dbias += (row * tl.num_programs(1) + tl.program_id(1)) * 3 * width + head * dim
     grad += row * length * width + head * dim
-    y += row * length * width + head * dim
     lse += (row * heads + head) * length
+    mean += (row * heads + head) * length
     s = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    k = _biased(qkv + width, bias + width, s, 3 * width, length, dim, DIM, BIASED)
-    v = _biased(qkv + 2 * width, bias + 2 * width, s, 3 * width, length, dim, DIM, BIASED)
+    k = _tile(qkv + width, s, 3 * width, length, dim, DIM)
+    v = _tile(qkv + 2 * width, s, 3 * width, length, dim, DIM)
+    b_q = _bias(bias, dim, DIM, BIASED)
+    q = _plus(_tile(qkv, s, 3 * width, length, dim, DIM), b_q, BIASED)
+    dy = _tile(grad, s, width, length, dim, DIM)
+    lse_t = tl.load(lse + s, mask=s < length, other=float("inf"))  # no weight for what is outside
+    if SINGLE:
+        y_t = _tile(y + row * length * width + head * dim, s, width, length, dim, DIM)
+        mean_t = _mean(dy, y_t, _bias(bias + 2 * width, dim, DIM, BIASED))
+    else:
+        mean_t = tl.load(mean + s, mask=s < length, other=0.0)
     dk = tl.zeros([BLOCK, DIM], tl.float32)
     dv = tl.zeros([BLOCK, DIM], tl.float32)
-    dq = tl.zeros([BLOCK, DIM], tl.float32)
-    for start in range(tl.program_id(1) * BLOCK, length, BLOCK):
-        t = start + tl.arange(0, BLOCK)
-        q = _biased(qkv, bias, t, 3 * width, length, dim, DIM, BIASED)
-        dy = _tile(grad, t, width, length, dim, DIM)
-        y_t = _tile(y, t, width, length, dim, DIM)
-        lse_t = tl.load(lse + t, mask=t < length, other=0.0)
-        p = _weights(q, k, t, s, lse_t, length, scale, EXACT)
-        mean = tl.sum(dy.to(tl.float32) * y_t.to(tl.float32), 1)
-        dv += tl.dot(tl.trans(p).to(dy.dtype), dy, input_precision=EXACT)
-        ds = p * (tl.dot(dy, tl.trans(v), input_precision=EXACT) - mean[:, None]) * scale
-        dk += tl.dot(tl.trans(ds).to(q.dtype), q, input_precision=EXACT)
-        if SINGLE:
-            dq = tl.dot(ds.to(k.dtype), k, input_precision=EXACT)
-            _put(dqkv, dq, t, 3 * width, length, dim, DIM)
+    ds, dk, dv = _keys_step(q, dy, lse_t, mean_t, k, v, dk, dv, scale, True, EXACT)
+    if SINGLE:
+        dq = tl.dot(tl.trans(ds), k, input_precision=EXACT) * scale
+        _put(dqkv, dq, s, 3 * width, length, dim, DIM)
+        if BIASED:
+            _put_sum(dbias, dq, dim, DIM)
+    else:
+        for start in range((tl.program_id(1) + 1) * BLOCK, length, BLOCK):
+            t = start + tl.arange(0, BLOCK)
+            q = _plus(_tile(qkv, t, 3 * width, length, dim, DIM), b_q, BIASED)
+            dy = _tile(grad, t, width, length, dim, DIM)
+            lse_t = tl.load(lse + t, mask=t < length, other=float("inf"))
+            mean_t = tl.load(mean + t, mask=t < length, other=0.0)
+            _, dk, dv = _keys_step(q, dy, lse_t, mean_t, k, v, dk, dv, scale, False, EXACT)
     if BIASED:
-        dbias += (row * tl.num_programs(1) + tl.program_id(1)) * 3 * width + head * dim
-        _sum(dbias + width, dk, dim, DIM)
-        _sum(dbias + 2 * width, dv, dim, DIM)
-        if SINGLE:
-            _sum(dbias, dq, dim, DIM)
-    _put(dqkv + width, dk, s, 3 * width, length, dim, DIM)
+        d = tl.arange(0, DIM)
+        tl.store(dbias + width + d, tl.zeros([DIM], tl.float32), mask=d < dim)
+        _put_sum(dbias + 2 * width, dv, dim, DIM)
+    _put(dqkv + width, dk * scale, s, 3 * width, length, dim, DIM)
     _put(dqkv + 2 * width, dv, s, 3 * width, length, dim, DIM)
 
 
 @triton.jit
-def _backward_queries_kernel(
-    grad, qkv, bias, y, lse, dqkv, dbias, batch, length, heads, dim, scale,
+def _queries_step(q, dy, lse_t, mean_t, k, v, dq, scale, DIAGONAL: tl.constexpr, EXACT: tl.constexpr):
+    """dq, without its factor, after some more keys."""
+    p = tl.exp2(tl.dot(q, tl.trans(k), input_precision=EXACT) * (scale / LN2) - lse_t[:, None])
+    if DIAGONAL:
+        i = tl.arange(0, k.shape[0])
+        p = tl.where(i[None, :] <= i[:, None], p, 0.0)
+    ds = p * (tl.dot(dy, tl.trans(v), input_precision=EXACT) - mean_t[:, None])
+    return tl.dot(ds.to(k.dtype), k, acc=dq, input_precision=EXACT)
+
+
+@triton.jit
+def _queries_kernel(
+    grad, qkv, bias, y, lse, mean, dqkv, dbias, batch, length, heads, dim, scale,
     BLOCK: tl.constexpr, DIM: tl.constexpr, SINGLE: tl.constexpr, BIASED: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
-    """dq of a block of queries."""
+    """dq and the means of a block of queries."""
     row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     width = heads * dim
     qkv += row * length * 3 * width + head * dim
     bias += row // batch * 3 * width + head * dim
-    dqkv += row * length * 3 * width + head * dim
-    t = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    q = _biased(qkv, bias, t, 3 * width, length, dim, DIM, BIASED)
+    first = tl.program_id(1) * BLOCK
+    t = first + tl.arange(0, BLOCK)
+    q = _plus(_tile(qkv, t, 3 * width, length, dim, DIM), _bias(bias, dim, DIM, BIASED), BIASED)
+    k, v = qkv + width, qkv + 2 * width
     dy = _tile(grad + row * length * width + head * dim, t, width, length, dim, DIM)
     y_t = _tile(y + row * length * width + head * dim, t, width, length, dim, DIM)
-    lse_t = tl.load(lse + (row * heads + head) * length + t, mask=t < length, other=0.0)
-    mean = tl.sum(dy.to(tl.float32) * y_t.to(tl.float32), 1)
+    lse_t = tl.load(lse + (row * heads + head) * length + t, mask=t < length, other=float("inf"))
+    mean_t = _mean(dy, y_t, _bias(bias + 2 * width, dim, DIM, BIASED))
+    tl.store(mean + (row * heads + head) * length + t, mean_t, mask=t < length)
     dq = tl.zeros([BLOCK, DIM], tl.float32)
-    for start in range(0, (tl.program_id(1) + 1) * BLOCK, BLOCK):
+    for start in range(0, first, BLOCK):
         s = start + tl.arange(0, BLOCK)
-        k = _biased(qkv + width, bias + width, s, 3 * width, length, dim, DIM, BIASED)
-        v = _biased(qkv + 2 * width, bias + 2 * width, s, 3 * width, length, dim, DIM, BIASED)
-        p = _weights(q, k, t, s, lse_t, length, scale, EXACT)
-        ds = p * (tl.dot(dy, tl.trans(v), input_precision=EXACT) - mean[:, None]) * scale
-        dq += tl.dot(ds.to(k.dtype), k, input_precision=EXACT)
-    _put(dqkv, dq, t, 3 * width, length, dim, DIM)
+        k_s, v_s = _tile(k, s, 3 * width, length, dim, DIM), _tile(v, s, 3 * width, length, dim, DIM)
+        dq = _queries_step(q, dy, lse_t, mean_t, k_s, v_s, dq, scale, False, EXACT)
+    k_t, v_t = _tile(k, t, 3 * width, length, dim, DIM), _tile(v, t, 3 * width, length, dim, DIM)
+    dq = _queries_step(q, dy, lse_t, mean_t, k_t, v_t, dq, scale, True, EXACT) * scale
+    _put(dqkv + row * length * 3 * width + head * dim, dq, t, 3 * width, length, dim, DIM)
     if BIASED:
-        _sum(dbias + (row * tl.num_programs(1) + tl.program_id(1)) * 3 * width + head * dim, dq, dim, DIM)
+        _put_sum(dbias + (row * tl.num_programs(1) + tl.program_id(1)) * 3 * width + head * dim, dq, dim, DIM)
