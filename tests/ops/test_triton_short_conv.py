@@ -21,7 +21,7 @@ CASES = {  # members, batch, length, channels, kernel
     "an odd number of channels": (1, 1, 7, 33, 3),
     "several runs of tokens": (1, 1, 35, 5, 4),
     "several blocks of tokens": (1, 2, 65, 5, 4),
-    "several blocks of channels": (1, 1, 2, 65, 4),
+    "several blocks of channels": (1, 1, 2, 129, 4),
     "members with filters of their own": (3, 2, 9, 5, 4),
 }
 NAMES = ("y", "x", "w", "b")

@@ -3,7 +3,7 @@
 Logits exist only as tiles in registers: forward walks the vocabulary once and keeps each answer's log-sum-exp, and whether no
 logit is higher than its own; backward forms each tile again, once for dx (a program walks the vocabulary) and once for dw (a
 program walks the answers). No atomics: the same bits on every run. The weights may be longer numbers than the rows: they are
-rounded for the products, their gradients are not. Exponentials are powers of two, and lse is a log2.
+rounded for the products, their gradients are not. Exponentials are taken as powers of two, which are quicker.
 
 Shapes: x (groups, answers, width), w (groups, vocabulary, width), answers, losses, lse, right (groups, answers).
 """
@@ -103,14 +103,14 @@ def _forward_kernel(
         if not EVEN:
             logits = tl.where((j < vocabulary)[None, :], logits, -1e30)
         higher = tl.maximum(highest, tl.max(logits, 1))
-        powers = tl.exp2(logits * LOG2E - (higher * LOG2E)[:, None])
+        powers = tl.exp2((logits - higher[:, None]) * LOG2E)
         total = total * tl.exp2((highest - higher) * LOG2E) + tl.sum(powers, 1)
         highest = higher
         own += tl.sum(tl.where(j[None, :] == answer[:, None], logits, 0.0), 1)
-    log_total = highest * LOG2E + tl.log2(total)
+    above = tl.log2(total) / LOG2E
     here = group * count + i
-    tl.store(lse + here, log_total, mask=i < count)
-    tl.store(losses + here, log_total / LOG2E - own, mask=i < count)
+    tl.store(lse + here, highest + above, mask=i < count)
+    tl.store(losses + here, (highest - own) + above, mask=i < count)
     tl.store(right + here, own >= highest, mask=i < count)
 
 
@@ -137,7 +137,7 @@ def _dx_kernel(
     for start in range(0, vocabulary, TOKENS):
         j = start + tl.arange(0, TOKENS)
         w_j = _words(w, j, vocabulary, width, WIDTH, EVEN)
-        share = tl.exp2(tl.dot(x_i, tl.trans(w_j), input_precision=EXACT) * LOG2E - lse_i[:, None])
+        share = tl.exp2((tl.dot(x_i, tl.trans(w_j), input_precision=EXACT) - lse_i[:, None]) * LOG2E)
         if not EVEN:
             share = tl.where((j < vocabulary)[None, :], share, 0.0)
         slopes = tl.where(j[None, :] == answer[:, None], share - 1, share) * grad_i[:, None]
@@ -160,7 +160,7 @@ def _dw_kernel(
         i = start + tl.arange(0, ROWS)
         x_i = _tile(x, i, count, width, WIDTH)
         answer, lse_i, grad_i = _rows(grad, answers, lse, group * count + i, i < count)
-        share = tl.exp2(tl.dot(w_j, tl.trans(x_i), input_precision=EXACT) * LOG2E - lse_i[None, :])
+        share = tl.exp2((tl.dot(w_j, tl.trans(x_i), input_precision=EXACT) - lse_i[None, :]) * LOG2E)
         slopes = tl.where(j[:, None] == answer[None, :], share - 1, share) * grad_i[None, :]
         sums = tl.dot(slopes.to(x_i.dtype), x_i, acc=sums, input_precision=EXACT)
     _put(dw + group * vocabulary * width, sums, j, vocabulary, width, WIDTH)

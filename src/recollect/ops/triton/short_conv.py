@@ -22,7 +22,7 @@ from torch import Tensor
 
 from recollect.ops.triton.activations import sigmoid
 
-SPAN = 64
+SPAN = 32
 """Tokens of a program, or fewer in a short row."""
 RUN = 16
 """Tokens that a thread of backward walks: few, for it holds them all, but more than the taps, which runs read twice."""
@@ -64,7 +64,7 @@ def _straight(x: Tensor) -> Tensor:
 def _division(x: Tensor, w: Tensor, biased: bool) -> tuple[int, int, dict[str, int | bool]]:
     """How many programs there are, the tokens of each, and what else is compiled in."""
     groups, batch, length, channels = x.shape
-    span, block = min(triton.next_power_of_2(length), SPAN), min(triton.next_power_of_2(channels), 64)
+    span, block = min(triton.next_power_of_2(length), SPAN), min(triton.next_power_of_2(channels), 128)
     programs = groups * batch * triton.cdiv(length, span) * triton.cdiv(channels, block)
     return programs, span, {"KERNEL": w.shape[2] - biased, "BIASED": biased, "BLOCK": block}
 
