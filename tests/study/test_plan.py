@@ -162,9 +162,10 @@ def test_a_searching_study_runs_merges_and_is_found_done_from_the_command_line(t
 
 
 H200 = [  # mixer, setting, members, milliseconds a run and step: `recollect bench` on an NVIDIA H200, docs/benchmarks.md
-    ("attention", {}, 36, 0.322), ("attention", {}, 12, 0.382), ("attention", {}, 1, 1.75), ("mamba", {}, 36, 0.906),
-    ("deltanet", {}, 36, 0.581), ("mamba2", {}, 36, 0.835), ("hyena", {}, 36, 0.467), ("linear_attention", {}, 36, 0.351),
-    ("attention", {"width": 128, "length": 256, "pairs": 16, "batch": 256}, 36, 1.51),
+    ("attention", {}, 128, 0.265), ("attention", {}, 36, 0.283), ("attention", {}, 12, 0.333), ("attention", {}, 1, 1.50),
+    ("mamba", {}, 36, 0.645), ("mamba2", {}, 36, 0.520), ("deltanet", {}, 36, 0.453), ("hyena", {}, 36, 0.391),
+    ("linear_attention", {}, 36, 0.325), ("attention", {"width": 128, "length": 256, "pairs": 16, "batch": 256}, 36, 1.38),
+    ("mamba", {"width": 128, "length": 256, "pairs": 16, "batch": 256}, 36, 2.63),
 ]  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from recollect.study.store import Store
 from recollect.study.study import Study
 from recollect.train.cohort import Cohort
 from recollect.train.compiled import allowed, worth
+from recollect.train.loop import measured
 from recollect.train.replay import WARM
 from recollect.train.run import RunSpec
 
@@ -191,7 +192,7 @@ def timed(runs: list[RunSpec], device: str) -> Timing:
             for _ in range(WARM + 1):
                 step()
         once, taken = once + time.perf_counter() - began, _lasting(step)
-    measuring = _lasting(lambda: cohort.measure(1))
+    measuring = _lasting(lambda: measured(cohort, 1))
     work = work_of(runs[0])
     rows = spec.eval_rows * row_flops(outline_of(runs[0]), runs[0].task.for_test())[0]
     return Timing(taken / (len(runs) * work.step_flops), measuring / (len(runs) * rows), once)
