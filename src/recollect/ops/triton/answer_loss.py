@@ -16,6 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.triton.tiles import load, store
+
 LOG2E = tl.constexpr(1.4426950408889634)
 TOKENS = 64
 """Words of a tile."""
@@ -61,26 +63,12 @@ def _options(x: Tensor, w: Tensor) -> dict:
 
 
 @triton.jit
-def _tile(x, i, count, width, WIDTH: tl.constexpr):
-    """Rows i of a matrix: (len(i), WIDTH), zeros outside."""
-    d = tl.arange(0, WIDTH)
-    return tl.load(x + i[:, None] * width + d[None, :], mask=(i < count)[:, None] & (d < width)[None, :], other=0.0)
-
-
-@triton.jit
 def _words(w, j, vocabulary, width, WIDTH: tl.constexpr, EVEN: tl.constexpr):
     """The same, without a mask where none is needed."""
     if EVEN:
         return tl.load(w + j[:, None] * width + tl.arange(0, WIDTH)[None, :])
     else:
-        return _tile(w, j, vocabulary, width, WIDTH)
-
-
-@triton.jit
-def _put(x, value, i, count, width, WIDTH: tl.constexpr):
-    d = tl.arange(0, WIDTH)
-    inside = (i < count)[:, None] & (d < width)[None, :]
-    tl.store(x + i[:, None] * width + d[None, :], value.to(x.dtype.element_ty), mask=inside)
+        return load(w, j, width, vocabulary, width, WIDTH)
 
 
 @triton.jit
@@ -90,7 +78,7 @@ def _forward_kernel(
 ):  # fmt: skip
     group = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    x_i = _tile(x + group * count * width, i, count, width, WIDTH)
+    x_i = load(x + group * count * width, i, width, count, width, WIDTH)
     w += group * vocabulary * width
     answer = tl.load(answers + group * count + i, mask=i < count, other=-1).to(tl.int32)
     highest = tl.full([ROWS], -1e30, tl.float32)
@@ -130,7 +118,7 @@ def _dx_kernel(
 ):  # fmt: skip
     group = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    x_i = _tile(x + group * count * width, i, count, width, WIDTH)
+    x_i = load(x + group * count * width, i, width, count, width, WIDTH)
     answer, lse_i, grad_i = _rows(grad, answers, lse, group * count + i, i < count)
     w += group * vocabulary * width
     sums = tl.zeros([ROWS, WIDTH], tl.float32)
@@ -142,7 +130,7 @@ def _dx_kernel(
             share = tl.where((j < vocabulary)[None, :], share, 0.0)
         slopes = tl.where(j[None, :] == answer[:, None], share - 1, share) * grad_i[:, None]
         sums = tl.dot(slopes.to(x_i.dtype), w_j, acc=sums, input_precision=EXACT)
-    _put(dx + group * count * width, sums, i, count, width, WIDTH)
+    store(dx + group * count * width, sums, i, width, count, width, WIDTH)
 
 
 @triton.jit
@@ -158,9 +146,9 @@ def _dw_kernel(
     sums = tl.zeros([TOKENS, WIDTH], tl.float32)
     for start in range(0, count, ROWS):
         i = start + tl.arange(0, ROWS)
-        x_i = _tile(x, i, count, width, WIDTH)
+        x_i = load(x, i, width, count, width, WIDTH)
         answer, lse_i, grad_i = _rows(grad, answers, lse, group * count + i, i < count)
         share = tl.exp2((tl.dot(w_j, tl.trans(x_i), input_precision=EXACT) - lse_i[None, :]) * LOG2E)
         slopes = tl.where(j[:, None] == answer[None, :], share - 1, share) * grad_i[None, :]
         sums = tl.dot(slopes.to(x_i.dtype), x_i, acc=sums, input_precision=EXACT)
-    _put(dw + group * vocabulary * width, sums, j, vocabulary, width, WIDTH)
+    store(dw + group * vocabulary * width, sums, j, width, vocabulary, width, WIDTH)

@@ -26,6 +26,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.triton.tiles import load, store
+
 LN2 = tl.constexpr(0.6931471805599453)
 
 
@@ -78,13 +80,6 @@ def _arguments(qkv: Tensor, bias: Tensor) -> tuple[tuple, dict]:
 
 
 @triton.jit
-def _tile(x, t, stride, length, dim, DIM: tl.constexpr):
-    """Tokens t of one head: (len(t), DIM), zeros outside."""
-    d = tl.arange(0, DIM)
-    return tl.load(x + t[:, None] * stride + d[None, :], mask=(t < length)[:, None] & (d < dim)[None, :], other=0.0)
-
-
-@triton.jit
 def _bias(bias, dim, DIM: tl.constexpr, BIASED: tl.constexpr):
     """The bias of one head: (1, DIM), or zero."""
     d = tl.arange(0, DIM)
@@ -106,15 +101,6 @@ def _plus(x, bias, BIASED: tl.constexpr):
 def _mean(dy, y, bias):
     """rowsum(dy y), y without the bias of v."""
     return tl.sum(dy.to(tl.float32) * (y.to(tl.float32) - bias), 1)
-
-
-@triton.jit
-def _put(x, value, t, stride, length, dim, DIM: tl.constexpr):
-    d = tl.arange(0, DIM)
-    tl.store(
-        x + t[:, None] * stride + d[None, :], value.to(x.dtype.element_ty),
-        mask=(t < length)[:, None] & (d < dim)[None, :],
-    )  # fmt: skip
 
 
 @triton.jit
@@ -149,7 +135,7 @@ def _forward_kernel(
     bias += row // batch * 3 * width + head * dim
     first = tl.program_id(1) * BLOCK
     t = first + tl.arange(0, BLOCK)
-    q = _plus(_tile(qkv, t, 3 * width, length, dim, DIM), _bias(bias, dim, DIM, BIASED), BIASED)
+    q = _plus(load(qkv, t, 3 * width, length, dim, DIM), _bias(bias, dim, DIM, BIASED), BIASED)
     k, v = qkv + width, qkv + 2 * width
     best = tl.full([BLOCK], -1e30, tl.float32)
     total = tl.zeros([BLOCK], tl.float32)
@@ -157,12 +143,12 @@ def _forward_kernel(
     if not SINGLE:
         for start in range(0, first, BLOCK):
             s = start + tl.arange(0, BLOCK)
-            k_s, v_s = _tile(k, s, 3 * width, length, dim, DIM), _tile(v, s, 3 * width, length, dim, DIM)
+            k_s, v_s = load(k, s, 3 * width, length, dim, DIM), load(v, s, 3 * width, length, dim, DIM)
             best, total, mixed = _absorb(q, k_s, v_s, best, total, mixed, scale, False, EXACT)
-    k_t, v_t = _tile(k, t, 3 * width, length, dim, DIM), _tile(v, t, 3 * width, length, dim, DIM)
+    k_t, v_t = load(k, t, 3 * width, length, dim, DIM), load(v, t, 3 * width, length, dim, DIM)
     best, total, mixed = _absorb(q, k_t, v_t, best, total, mixed, scale, True, EXACT)
     mixed = mixed / total[:, None] + _bias(bias + 2 * width, dim, DIM, BIASED)
-    _put(y + row * length * width + head * dim, mixed, t, width, length, dim, DIM)
+    store(y + row * length * width + head * dim, mixed, t, width, length, dim, DIM)
     tl.store(lse + (row * heads + head) * length + t, best + tl.log2(total), mask=t < length)
 
 
@@ -196,14 +182,14 @@ def _keys_kernel(
     lse += (row * heads + head) * length
     mean += (row * heads + head) * length
     s = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    k = _tile(qkv + width, s, 3 * width, length, dim, DIM)
-    v = _tile(qkv + 2 * width, s, 3 * width, length, dim, DIM)
+    k = load(qkv + width, s, 3 * width, length, dim, DIM)
+    v = load(qkv + 2 * width, s, 3 * width, length, dim, DIM)
     b_q = _bias(bias, dim, DIM, BIASED)
-    q = _plus(_tile(qkv, s, 3 * width, length, dim, DIM), b_q, BIASED)
-    dy = _tile(grad, s, width, length, dim, DIM)
+    q = _plus(load(qkv, s, 3 * width, length, dim, DIM), b_q, BIASED)
+    dy = load(grad, s, width, length, dim, DIM)
     lse_t = tl.load(lse + s, mask=s < length, other=float("inf"))  # no weight for what is outside
     if SINGLE:
-        y_t = _tile(y + row * length * width + head * dim, s, width, length, dim, DIM)
+        y_t = load(y + row * length * width + head * dim, s, width, length, dim, DIM)
         mean_t = _mean(dy, y_t, _bias(bias + 2 * width, dim, DIM, BIASED))
     else:
         mean_t = tl.load(mean + s, mask=s < length, other=0.0)
@@ -212,14 +198,14 @@ def _keys_kernel(
     ds, dk, dv = _keys_step(q, dy, lse_t, mean_t, k, v, dk, dv, scale, True, EXACT)
     if SINGLE:
         dq = tl.dot(tl.trans(ds), k, input_precision=EXACT) * scale
-        _put(dqkv, dq, s, 3 * width, length, dim, DIM)
+        store(dqkv, dq, s, 3 * width, length, dim, DIM)
         if BIASED:
             _put_sum(dbias, dq, dim, DIM)
     else:
         for start in range((tl.program_id(1) + 1) * BLOCK, length, BLOCK):
             t = start + tl.arange(0, BLOCK)
-            q = _plus(_tile(qkv, t, 3 * width, length, dim, DIM), b_q, BIASED)
-            dy = _tile(grad, t, width, length, dim, DIM)
+            q = _plus(load(qkv, t, 3 * width, length, dim, DIM), b_q, BIASED)
+            dy = load(grad, t, width, length, dim, DIM)
             lse_t = tl.load(lse + t, mask=t < length, other=float("inf"))
             mean_t = tl.load(mean + t, mask=t < length, other=0.0)
             _, dk, dv = _keys_step(q, dy, lse_t, mean_t, k, v, dk, dv, scale, False, EXACT)
@@ -227,8 +213,8 @@ def _keys_kernel(
         d = tl.arange(0, DIM)
         tl.store(dbias + width + d, tl.zeros([DIM], tl.float32), mask=d < dim)
         _put_sum(dbias + 2 * width, dv, dim, DIM)
-    _put(dqkv + width, dk * scale, s, 3 * width, length, dim, DIM)
-    _put(dqkv + 2 * width, dv, s, 3 * width, length, dim, DIM)
+    store(dqkv + width, dk * scale, s, 3 * width, length, dim, DIM)
+    store(dqkv + 2 * width, dv, s, 3 * width, length, dim, DIM)
 
 
 @triton.jit
@@ -254,20 +240,20 @@ def _queries_kernel(
     bias += row // batch * 3 * width + head * dim
     first = tl.program_id(1) * BLOCK
     t = first + tl.arange(0, BLOCK)
-    q = _plus(_tile(qkv, t, 3 * width, length, dim, DIM), _bias(bias, dim, DIM, BIASED), BIASED)
+    q = _plus(load(qkv, t, 3 * width, length, dim, DIM), _bias(bias, dim, DIM, BIASED), BIASED)
     k, v = qkv + width, qkv + 2 * width
-    dy = _tile(grad + row * length * width + head * dim, t, width, length, dim, DIM)
-    y_t = _tile(y + row * length * width + head * dim, t, width, length, dim, DIM)
+    dy = load(grad + row * length * width + head * dim, t, width, length, dim, DIM)
+    y_t = load(y + row * length * width + head * dim, t, width, length, dim, DIM)
     lse_t = tl.load(lse + (row * heads + head) * length + t, mask=t < length, other=float("inf"))
     mean_t = _mean(dy, y_t, _bias(bias + 2 * width, dim, DIM, BIASED))
     tl.store(mean + (row * heads + head) * length + t, mean_t, mask=t < length)
     dq = tl.zeros([BLOCK, DIM], tl.float32)
     for start in range(0, first, BLOCK):
         s = start + tl.arange(0, BLOCK)
-        k_s, v_s = _tile(k, s, 3 * width, length, dim, DIM), _tile(v, s, 3 * width, length, dim, DIM)
+        k_s, v_s = load(k, s, 3 * width, length, dim, DIM), load(v, s, 3 * width, length, dim, DIM)
         dq = _queries_step(q, dy, lse_t, mean_t, k_s, v_s, dq, scale, False, EXACT)
-    k_t, v_t = _tile(k, t, 3 * width, length, dim, DIM), _tile(v, t, 3 * width, length, dim, DIM)
+    k_t, v_t = load(k, t, 3 * width, length, dim, DIM), load(v, t, 3 * width, length, dim, DIM)
     dq = _queries_step(q, dy, lse_t, mean_t, k_t, v_t, dq, scale, True, EXACT) * scale
-    _put(dqkv + row * length * 3 * width + head * dim, dq, t, 3 * width, length, dim, DIM)
+    store(dqkv + row * length * 3 * width + head * dim, dq, t, 3 * width, length, dim, DIM)
     if BIASED:
         _put_sum(dbias + (row * tl.num_programs(1) + tl.program_id(1)) * 3 * width + head * dim, dq, dim, DIM)

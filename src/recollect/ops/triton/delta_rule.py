@@ -29,6 +29,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.triton.tiles import load, store
+
 CHUNK = 16  # tokens; with longer chunks fewer states are stored, but their matrices do not fit into registers
 
 
@@ -87,22 +89,6 @@ def _options(q: Tensor, v: Tensor) -> dict:
 
 
 @triton.jit
-def _tile(x, t, stride, length, dim, DIM: tl.constexpr):
-    """Tokens t of one head: (len(t), DIM), zeros outside."""
-    d = tl.arange(0, DIM)
-    return tl.load(x + t[:, None] * stride + d[None, :], mask=(t < length)[:, None] & (d < dim)[None, :], other=0.0)
-
-
-@triton.jit
-def _put(x, value, t, stride, length, dim, DIM: tl.constexpr):
-    d = tl.arange(0, DIM)
-    tl.store(
-        x + t[:, None] * stride + d[None, :], value.to(x.dtype.element_ty),
-        mask=(t < length)[:, None] & (d < dim)[None, :],
-    )  # fmt: skip
-
-
-@triton.jit
 def _decays(log_alpha, t, stride, length, CHUNK: tl.constexpr):
     """D, a, e and a_C. Every segment is summed by itself: differences of sums would be inf - inf where alpha is 0."""
     i = tl.arange(0, CHUNK)
@@ -156,9 +142,9 @@ def _forward_kernel(
     S = tl.zeros([DIM, DIM_V], tl.float32)
     for start in range(0, length, CHUNK):
         t = start + i
-        k_t = _tile(k, t, k_strides[1], length, dim, DIM)
-        q_t = _tile(q, t, q_strides[1], length, dim, DIM)
-        v_t = _tile(v, t, v_strides[1], length, dim_v, DIM_V).to(tl.float32)
+        k_t = load(k, t, k_strides[1], length, dim, DIM)
+        q_t = load(q, t, q_strides[1], length, dim, DIM)
+        v_t = load(v, t, v_strides[1], length, dim_v, DIM_V).to(tl.float32)
         b = tl.load(beta + t * beta_strides[1], mask=t < length, other=0.0).to(tl.float32)
         D, a, e, through = _decays(log_alpha, t, alpha_strides[1], length, CHUNK)
         y_t = tl.zeros([CHUNK, DIM_V], tl.float32)
@@ -171,8 +157,8 @@ def _forward_kernel(
         if not SINGLE:
             S = through * S + _dot(tl.trans(k_t), e[:, None] * U, EXACT)
             if start + CHUNK < length:
-                _put(states + (start // CHUNK) * heads * dim * dim_v, S, d, dim_v, dim, dim_v, DIM_V)
-        _put(y, y_t, t, heads * dim_v, length, dim_v, DIM_V)
+                store(states + (start // CHUNK) * heads * dim * dim_v, S, d, dim_v, dim, dim_v, DIM_V)
+        store(y, y_t, t, heads * dim_v, length, dim_v, DIM_V)
 
 
 @triton.jit
@@ -204,16 +190,16 @@ def _backward_kernel(
         rows_of_S = tl.where(start > 0, dim, 0)  # the first chunk starts from nothing
         D, a, e, through = _decays(log_alpha, t, alpha_strides[1], length, CHUNK)
         b = tl.load(beta + t * beta_strides[1], mask=t < length, other=0.0).to(tl.float32)
-        k_t = _tile(k, t, k_strides[1], length, dim, DIM)
+        k_t = load(k, t, k_strides[1], length, dim, DIM)
         DG = tl.where(before, D, 0.0) * tl.dot(k_t, tl.trans(k_t), input_precision=EXACT)
         T = _inverse(b[:, None] * DG, CHUNK, LEVELS, EXACT)
-        rest = _tile(v, t, v_strides[1], length, dim_v, DIM_V).to(tl.float32)  # V - a K S
+        rest = load(v, t, v_strides[1], length, dim_v, DIM_V).to(tl.float32)  # V - a K S
         if not SINGLE:
-            S = _tile(shelf, d, dim_v, rows_of_S, dim_v, DIM_V)
+            S = load(shelf, d, dim_v, rows_of_S, dim_v, DIM_V)
             rest -= a[:, None] * _dot(k_t, S, EXACT)
         U = _dot(T, b[:, None] * rest, EXACT)
-        q_t = _tile(q, t, q_strides[1], length, dim, DIM)
-        dy = _tile(grad, t, heads * dim_v, length, dim_v, DIM_V)
+        q_t = load(q, t, q_strides[1], length, dim, DIM)
+        dy = load(grad, t, heads * dim_v, length, dim_v, DIM_V)
         P = D * tl.dot(q_t, tl.trans(k_t), input_precision=EXACT)
         dU = _dot(tl.trans(P), dy, EXACT)
         dk_t, forget = tl.zeros([CHUNK, DIM], tl.float32), tl.zeros([CHUNK], tl.float32)
@@ -232,7 +218,7 @@ def _backward_kernel(
             mask=t < length,
         )  # fmt: skip
         dv_t = b[:, None] * dR
-        _put(dv, dv_t, t, heads * dim_v, length, dim_v, DIM_V)
+        store(dv, dv_t, t, heads * dim_v, length, dim_v, DIM_V)
         dP = _dot(dy, tl.trans(U), EXACT)
         if log_alpha is not None:
             # Whole rows less whole columns: what lies on one side of r cancels.
@@ -246,14 +232,14 @@ def _backward_kernel(
         if not SINGLE:
             W = -a[:, None] * dv_t
             dS += _dot(tl.trans(k_t), W, EXACT)
-            S = _tile(shelf, d, dim_v, rows_of_S, dim_v, DIM_V)  # read again: registers are scarcer than time
+            S = load(shelf, d, dim_v, rows_of_S, dim_v, DIM_V)  # read again: registers are scarcer than time
             read, held = a[:, None] * _dot(dy, tl.trans(S), EXACT), _dot(W, tl.trans(S), EXACT)
             dq_t += read
             dk_t += held
             if log_alpha is not None:
                 inner += tl.sum(read * q_t.to(tl.float32), 1) + tl.sum(held * k_t.to(tl.float32), 1)
-        _put(dq, dq_t, t, heads * dim, length, dim, DIM)
-        _put(dk, dk_t, t, heads * dim, length, dim, DIM)
+        store(dq, dq_t, t, heads * dim, length, dim, DIM)
+        store(dk, dk_t, t, heads * dim, length, dim, DIM)
         if log_alpha is not None:
             forget += tl.sum(tl.where(before | same, inner[:, None], 0.0), 0)
             tl.store(dlog_alpha + first + t * heads, forget.to(dlog_alpha.dtype.element_ty), mask=t < length)

@@ -28,6 +28,7 @@ import triton.language as tl
 from torch import Tensor
 
 from recollect.ops.linear_attention import EPSILON
+from recollect.ops.triton.tiles import load, store
 
 NEAREST = tl.constexpr(EPSILON)
 
@@ -91,21 +92,6 @@ def _arguments(q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool) -
 
 
 @triton.jit
-def load(x, t, stride, length, dim, DIM: tl.constexpr, dtype: tl.constexpr):
-    """Tokens t of one head: (len(t), DIM), zeros outside."""
-    d = tl.arange(0, DIM)
-    mask = (t < length)[:, None] & (d < dim)[None, :]
-    return tl.load(x + t[:, None] * stride + d[None, :], mask=mask, other=0.0).to(dtype)
-
-
-@triton.jit
-def store(x, value, t, stride, length, dim, DIM: tl.constexpr):
-    d = tl.arange(0, DIM)
-    mask = (t < length)[:, None] & (d < dim)[None, :]
-    tl.store(x + t[:, None] * stride + d[None, :], value.to(x.dtype.element_ty), mask=mask)
-
-
-@triton.jit
 def _features(x, t, length, dim, DIM: tl.constexpr, FEATURE: tl.constexpr):
     """phi(x), and zeros where x is outside."""
     if FEATURE == "elu":
@@ -159,9 +145,9 @@ def _forward_kernel(
     z = tl.zeros([N], tl.float32)
     for chunk in range(1 if SINGLE else chunks):
         t = chunk * CHUNK + tl.arange(0, CHUNK)
-        q_t = load(q + row * q_row + head * q_head, t, q_time, length, n, N, dtype)
-        k_t = load(k + row * k_row + head * k_head, t, k_time, length, n, N, dtype)
-        v_t = load(v + row * v_row + head * v_head, t, v_time, length, p, P, dtype)
+        q_t = load(q + row * q_row + head * q_head, t, q_time, length, n, N).to(dtype)
+        k_t = load(k + row * k_row + head * k_head, t, k_time, length, n, N).to(dtype)
+        v_t = load(v + row * v_row + head * v_head, t, v_time, length, p, P).to(dtype)
         q_t, k_t = _features(q_t, t, length, n, N, FEATURE), _features(k_t, t, length, n, N, FEATURE)
         A, r = _weigh(q_t, k_t, z, CHUNK, SINGLE, NORMALISE, EXACT)
         if SINGLE:
@@ -197,10 +183,10 @@ def _backward_kernel(
     for later in range(1 if SINGLE else chunks):
         chunk = 0 if SINGLE else chunks - 1 - later
         t = chunk * CHUNK + i
-        q_t = load(q + row * q_row + head * q_head, t, q_time, length, n, N, dtype)
-        k_t = load(k + row * k_row + head * k_head, t, k_time, length, n, N, dtype)
-        v_t = load(v + row * v_row + head * v_head, t, v_time, length, p, P, dtype)
-        dy = load(grad + first * p, t, heads * p, length, p, P, dtype)
+        q_t = load(q + row * q_row + head * q_head, t, q_time, length, n, N).to(dtype)
+        k_t = load(k + row * k_row + head * k_head, t, k_time, length, n, N).to(dtype)
+        v_t = load(v + row * v_row + head * v_head, t, v_time, length, p, P).to(dtype)
+        dy = load(grad + first * p, t, heads * p, length, p, P).to(dtype)
         q_t, k_t = _features(q_t, t, length, n, N, FEATURE), _features(k_t, t, length, n, N, FEATURE)
         if not SINGLE:
             before = kept + ((row * heads + head) * (chunks - 1) + chunk - 1) * (p + NORMALISE) * n + c

@@ -30,7 +30,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from recollect.ops.triton.linear_attention import choices, load, outputs, rows_of_vectors, store
+from recollect.ops.triton.linear_attention import choices, outputs, rows_of_vectors
+from recollect.ops.triton.tiles import load, store
 
 LOG2E = tl.constexpr(1.4426950408889634)
 FORGOTTEN = tl.constexpr(-128.0)  # the least logarithm of a decay: its exponential is zero
@@ -126,8 +127,8 @@ def _forward_kernel(
     i, d, c = tl.arange(0, CHUNK), tl.arange(0, P), tl.arange(0, N)
     of_group = row * B_row + part // (parts // groups) * B_group
     if SINGLE:
-        C_t = load(C + of_group, i, B_time, length, n, N, dtype)
-        B_t = load(B + of_group, i, B_time, length, n, N, dtype)
+        C_t = load(C + of_group, i, B_time, length, n, N).to(dtype)
+        B_t = load(B + of_group, i, B_time, length, n, N).to(dtype)
         S = tl.dot(C_t, tl.trans(B_t), input_precision=EXACT)
     for head in range(part * EACH, part * EACH + EACH):
         of_head = row * length * heads + head
@@ -135,10 +136,10 @@ def _forward_kernel(
         for chunk in range(1 if SINGLE else chunks):
             t = chunk * CHUNK + i
             if not SINGLE:
-                C_t = load(C + of_group, t, B_time, length, n, N, dtype)
-                B_t = load(B + of_group, t, B_time, length, n, N, dtype)
+                C_t = load(C + of_group, t, B_time, length, n, N).to(dtype)
+                B_t = load(B + of_group, t, B_time, length, n, N).to(dtype)
                 S = tl.dot(C_t, tl.trans(B_t), input_precision=EXACT)
-            x_t = load(x + row * x_row + head * x_head, t, x_time, length, p, P, dtype)
+            x_t = load(x + row * x_row + head * x_head, t, x_time, length, p, P).to(dtype)
             w, read, write, left, _ = _decays(log_a + of_head, dt + of_head, t, heads, length, SCALED)
             A = S * w
             if SCALED:
@@ -172,8 +173,8 @@ def _backward_kernel(
     dB += row * dB_row + part * dB_part
     dC += row * dB_row + part * dB_part
     if SINGLE:
-        C_t = load(C + of_group, i, B_time, length, n, N, dtype)
-        B_t = load(B + of_group, i, B_time, length, n, N, dtype)
+        C_t = load(C + of_group, i, B_time, length, n, N).to(dtype)
+        B_t = load(B + of_group, i, B_time, length, n, N).to(dtype)
         S = tl.dot(C_t, tl.trans(B_t), input_precision=EXACT)
     sum_dS = tl.zeros([CHUNK, CHUNK], tl.float32)  # over the heads of this program
     for head in range(part * EACH, part * EACH + EACH):
@@ -185,11 +186,11 @@ def _backward_kernel(
             chunk = 0 if SINGLE else chunks - 1 - later
             t = chunk * CHUNK + i
             if not SINGLE:
-                C_t = load(C + of_group, t, B_time, length, n, N, dtype)
-                B_t = load(B + of_group, t, B_time, length, n, N, dtype)
+                C_t = load(C + of_group, t, B_time, length, n, N).to(dtype)
+                B_t = load(B + of_group, t, B_time, length, n, N).to(dtype)
                 S = tl.dot(C_t, tl.trans(B_t), input_precision=EXACT)
-            x_t = load(x + row * x_row + head * x_head, t, x_time, length, p, P, dtype)
-            dy = load(grad + of_head * p, t, heads * p, length, p, P, dtype)
+            x_t = load(x + row * x_row + head * x_head, t, x_time, length, p, P).to(dtype)
+            dy = load(grad + of_head * p, t, heads * p, length, p, P).to(dtype)
             if not SINGLE:
                 before = kept + ((row * heads + head) * (chunks - 1) + chunk - 1) * p * n + c
                 is_kept = c < tl.where(chunk > 0, n, 0)
