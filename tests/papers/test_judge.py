@@ -50,6 +50,8 @@ def runs(accuracy: dict[float, list[float]], **columns: object) -> pd.DataFrame:
         (at_most(estimate(0.10, 0.20), 0.35), True),
         (at_most(estimate(0.30, 0.40), 0.35), None),
         (at_most(estimate(0.40, 0.50), 0.35), False),
+        (exceeds(estimate(0.0, 0.0), estimate(0.0, 0.0)), False),
+        (exceeds(estimate(0.1, 0.2), estimate(0.0, 0.0)), True),
         (exceeds(estimate(1.0, 1.2), estimate(0.4, 0.6), by=0.25), True),
         (exceeds(estimate(1.0, 1.2), estimate(0.4, 0.9), by=0.25), None),
         (exceeds(estimate(1.0, 1.2), estimate(1.0, 1.1), by=0.25), False),

@@ -88,7 +88,7 @@ CASES: dict[tuple[str, str], tuple[Law, Law, Law]] = {
     **{("fig1", f"{name}-is-narrow"): trio(windows(**{name: "narrow"}), windows(**{name: "wide"})) for name in WIDE},
     ("fig2", "attention-solves"): SOLVES,
     ("fig2", "finer-grid-helps"): trio(fine_gain, constant(0.5)),
-    ("fig2", "mamba-gains-most"): trio(by_model({"mamba": fine_gain}), by_model({"h3": fine_gain})),
+    ("fig2", "mamba-gains-most"): trio(by_model({"mamba": fine_gain}), by_model({"hyena": fine_gain})),
     ("fig3", "recurrent-gain-with-width"): trio(by_width, constant(0.5)),
     ("fig3", "attention-does-not-gain"): FAILS,
     ("fig3", "attention-recalls-one-pair"): trio(constant(0.25), constant(0.05)),

@@ -184,7 +184,8 @@ def at_most(estimate: Estimate, bound: float) -> Finding:
 
 
 def exceeds(more: Estimate, less: Estimate, by: float = 0.0) -> Finding:
-    """Whether one number exceeds another by at least a margin."""
+    """Whether one number exceeds another by at least a margin. Without one, equal is not more."""
+    by = by or 1e-9
     return _between(more.low - less.high - by, more.high - less.low - by, [more, less])
 
 

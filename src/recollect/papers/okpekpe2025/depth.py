@@ -12,14 +12,12 @@ ADDS = 0.05
 
 
 def depth_studies(scale: Scale) -> list[Study]:
-    """One to four layers at one width."""
+    """One to four layers at one width; at `tiny` to three."""
     width = {"tiny": 32, "small": 64, "paper": 128}[scale]
-    mixers = ["attention", "mamba"] if scale == "tiny" else MAIN
+    mixers, layers = (["attention", "mamba"], [1, 2, 3]) if scale == "tiny" else (MAIN, [1, 2, 3, 4])
     settings = {"paper": [(256, 16)]}.get(scale)
-    rates = [FINE[scale][place] for place in (2, 4, 6, 7)] if scale == "tiny" else None
-    return [
-        study("depth", scale, [model(mixer, scale, width, [1, 2, 3, 4]) for mixer in mixers], settings, rates=rates)
-    ]
+    rates = [FINE[scale][place] for place in (2, 6, 7)] if scale == "tiny" else None
+    return [study("depth", scale, [model(mixer, scale, width, layers) for mixer in mixers], settings, rates=rates)]
 
 
 def draw_depth(evidence: Evidence, caption: str) -> Drawing:
@@ -35,7 +33,7 @@ def _more_adds_nothing(evidence: Evidence) -> Finding:
     findings = []
     for name in dict.fromkeys(evidence.where(layers=2)["model"]):
         two = best(evidence.where(model=name, layers=2), f"{name}, 2 layers")
-        for layers in (3, 4):
+        for layers in sorted(set(evidence.where(model=name)["model.layers"]) - {1, 2}):
             deeper = best(evidence.where(model=name, layers=layers), f"{name}, {layers} layers")
             findings.append(not_(exceeds(deeper, two, by=ADDS)))
     return all_of(*findings)

@@ -117,7 +117,7 @@ FIG1 = Item(
         ),
     ),
     {
-        **differs("Setting (64, 4), width 64.", tiny="Width 32."),
+        **differs("Setting (64, 4), width 64.", tiny="Width 32, at most 3,000 steps."),
         "small": f"As at scale paper: 50 epochs, 17 rates, (64, 4), width 64. {DIFFERS['paper']}",
     },
 )
