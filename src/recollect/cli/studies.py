@@ -202,7 +202,7 @@ def train_runs(
 ) -> dict[str, str]:
     """Train what is left of some studies, with progress; which runs failed, and why."""
     from recollect.progress import StudyProgress
-    from recollect.study.runner import distinct, run_studies
+    from recollect.study.runner import distinct, run_study
 
     done = set(store.done())
     for study in studies:
@@ -218,7 +218,7 @@ def train_runs(
             if sinks:
                 sinks.event(members, event)
 
-        outcome = run_studies(studies, store, cohort=cohort, watch=watch, executor=place, attempts=attempts)
+        outcome = run_study(studies, store, cohort=cohort, watch=watch, executor=place, attempts=attempts)
     if outcome.ended:
         console.print("trained: " + ", ".join(f"{n} {status}" for status, n in sorted(outcome.ended.items())))
     return outcome.failed

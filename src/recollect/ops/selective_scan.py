@@ -141,17 +141,8 @@ def _kernel_forward(
 
 
 def _kernel_backward(
-    grad: Tensor,
-    x: Tensor,
-    dt: Tensor,
-    bias: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor,
-    y: Tensor,
-    kept: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    grad: Tensor, x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, y: Tensor, kept: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     from recollect.ops.triton import selective_scan as kernels
 
     return kernels.backward(grad, x, dt, bias, A, B, C, D, kept)
@@ -166,17 +157,8 @@ def _kernel_fake(
 
 
 def _kernel_fake_backward(
-    grad: Tensor,
-    x: Tensor,
-    dt: Tensor,
-    bias: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor,
-    y: Tensor,
-    kept: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    grad: Tensor, x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, y: Tensor, kept: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     dx, ddt, dbias, dA, dB, dC, dD = (t.new_empty(t.shape) for t in (x, dt, bias, A, B, C, D))
     return dx, ddt, dbias, dA, dB, dC, dD
 

@@ -20,7 +20,7 @@ from recollect.papers.judge import ANSWERS, SCALES, Evidence, Scale, judge
 from recollect.spec import SpecError, digest, nearest
 from recollect.study.executors import choose_device, cores, open_executor
 from recollect.study.plan import Plan, make_plan
-from recollect.study.runner import default_cohort, run_studies
+from recollect.study.runner import default_cohort, run_study
 from recollect.study.store import Store
 from recollect.study.study import Study
 
@@ -82,7 +82,7 @@ def reproduce(
         train(studies)
     elif studies:
         with open_executor(device=device, workers=workers) as place:
-            run_studies(studies, kept, cohort=cohort, executor=place)
+            run_study(studies, kept, cohort=cohort, executor=place)
     records = []
     for one in items:
         evidence = _with_measured(one, gather(one, size, kept), kept, "" if draw_only else device)

@@ -53,7 +53,7 @@ Watch = Callable[[list[RunSpec], Ended | Measured | Failed | Note], None]
 
 
 def run_study(
-    study: Study,
+    study: Study | list[Study],
     store: Store,
     device: str = "auto",
     cohort: int = 0,
@@ -63,29 +63,18 @@ def run_study(
 ) -> Outcome:
     """Train every run of a study that the store does not have yet; safe to call again after any interruption.
 
-    An executor that is given decides the device and stays open; without one, runs are trained in this process.
+    Several studies are trained as one, so that no worker waits for the last run of one of them. An executor that is given
+    decides the device and stays open; without one, runs are trained in this process.
     """
-    return run_studies([study], store, device, cohort, watch, executor, attempts)
-
-
-def run_studies(
-    studies: list[Study],
-    store: Store,
-    device: str = "auto",
-    cohort: int = 0,
-    watch: Watch | None = None,
-    executor: Executor | None = None,
-    attempts: int = ATTEMPTS,
-) -> Outcome:
-    """The same for several studies at once, so that no worker waits for the last run of one of them."""
     if executor is None:
         with open_executor(device=device) as executor:
-            return run_studies(studies, store, device, cohort, watch, executor, attempts)
+            return run_study(study, store, device, cohort, watch, executor, attempts)
+    studies = [study] if isinstance(study, Study) else study
     runs = distinct(studies)
     with store.writing() as writer:
         done = store.done()
-        for study in studies:
-            writer.add_study(study.name, study.to_yaml(), study.runs())
+        for one in studies:
+            writer.add_study(one.name, one.to_yaml(), one.runs())
         checkpoints = Checkpoints(store.checkpoints)
         checkpoints.find(done)
         outcome = Outcome(len(runs), reused=sum(run.id in done for run in runs))
@@ -232,6 +221,5 @@ __all__ = [
     "default_cohort",
     "distinct",
     "pack",
-    "run_studies",
     "run_study",
 ]

@@ -12,7 +12,7 @@ LOG2E = tl.constexpr(1.4426950408889634)
 
 @triton.jit
 def softplus(x):
-    """log(1 + exp(x)), to 1.4e-6 of itself.
+    """log(1 + exp(x)) of a matrix, to 1.4e-6 of itself.
 
     The polynomial is log(1 + e) / e for e from 0 to 1: a third of the instructions of tl.log, and no digits lost for small e.
     """

@@ -16,9 +16,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.triton.activations import LOG2E
 from recollect.ops.triton.tiles import load, store
 
-LOG2E = tl.constexpr(1.4426950408889634)
 TOKENS = 64
 """Words of a tile."""
 

@@ -30,10 +30,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.triton.activations import LOG2E
 from recollect.ops.triton.linear_attention import choices, outputs, rows_of_vectors
 from recollect.ops.triton.tiles import load, store
 
-LOG2E = tl.constexpr(1.4426950408889634)
 FORGOTTEN = tl.constexpr(-128.0)  # the least logarithm of a decay: its exponential is zero
 LEAST = tl.constexpr(1.2e-38)  # divides in place of a smaller dt, whose gradient is then zero
 
