@@ -1,6 +1,8 @@
 """The kernels of attention, of the MLP, of the answers' loss and of AdamW, compiled, on a GPU; and a whole cohort with them."""
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,21 @@ def cohort_losses(mixer: str, precision: str, steps: int, compiled: bool = False
         cohort.move(grads, norms, step)
         found.append(losses)
     return torch.stack(found)
+
+
+def test_memory_is_measured_in_a_process_that_has_not_used_the_gpu_yet():
+    code = """if True:
+        import torch
+        from recollect.train.memory import members_that_fit
+        from recollect.train.run import RunSpec
+        task = {"kind": "mqar", "length": 16, "pairs": 4, "vocab": 32}
+        model = {"mixer": "attention", "width": 16, "layers": 1}
+        run = RunSpec(task=task, model=model, train={"lr": 1e-3, "seed": 1, "steps": 10, "batch": 8})
+        print(members_that_fit(run, torch.device("cuda")))
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 4
 
 
 @pytest.mark.parametrize("mixer", ["attention", "mamba", "mamba2", "deltanet", "linear_attention", "hyena"])

@@ -1,5 +1,6 @@
 """Made-up results: an item's own runs with accuracies from an invented law, so that its claims can be judged without training."""
 
+from collections import Counter
 from collections.abc import Callable
 
 import pandas as pd
@@ -39,6 +40,7 @@ def made_up() -> Callable[..., Evidence]:
         ]  # fmt: skip
         curves = [{"run": run.id, **point} for run, _ in runs for point in curve(run)] if curve else []
         kept = pd.DataFrame() if measured is None else measured
-        return Evidence(scale, pd.DataFrame(rows), len(runs), curves=pd.DataFrame(curves), measured=kept)
+        asked_of = Counter(run.model.title for run, _ in runs)
+        return Evidence(scale, pd.DataFrame(rows), len(runs), asked_of, pd.DataFrame(curves), measured=kept)
 
     return evidence

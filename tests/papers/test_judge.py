@@ -110,6 +110,16 @@ def test_missing_runs_leave_a_claim_open():
     assert "mamba" in verdict.note
 
 
+def test_a_claim_about_one_model_waits_for_no_other():
+    claim = Claim("c", "says", lambda evidence: Finding(True), about="mamba")
+    some, asked = runs({1e-3: [0.5] * 4}, model="mamba"), {"mamba": 4, "rwkv": 4}
+    verdict = judge(claim, Evidence("tiny", some, 8, asked))
+    assert (verdict.answer, verdict.runs, verdict.asked) == ("holds", 4, 4)
+    verdict = judge(claim, Evidence("tiny", some.iloc[:2], 8, asked))
+    assert (verdict.answer, verdict.note) == ("not enough runs", "2 of 4 runs are there")
+    assert judge(claim, Evidence("tiny", some.iloc[:0], 8, asked)).answer == "not enough runs"
+
+
 def test_the_best_rate_is_the_one_with_the_highest_mean():
     frame = runs({1e-3: [0.9, 0.9], 1e-2: [1.0, 0.5], 1e-1: [float("nan"), 0.99]})
     found = best(frame, "m")

@@ -194,7 +194,10 @@ def test_a_hopeless_run_ends_early_only_where_asked_and_by_the_stated_rule():
     assert next(iter(results([run(slow, steps=60, eval_every=10)]).values())).status == "finished"
 
 
-def test_a_compiled_cohort_keeps_its_places_while_members_leave_and_gives_the_same_results(monkeypatch):
+@pytest.mark.parametrize(("anew_pays", "places_taken"), [(True, {4, 2}), (False, {4})])
+def test_a_compiled_cohort_keeps_its_places_while_members_leave_and_gives_the_same_results(
+    monkeypatch, anew_pays, places_taken
+):
     easy = {"kind": "mqar", "length": 8, "pairs": 1, "vocab": 16}
     specs = [run(lr, task=easy, steps=120, eval_every=20, stop_at=0.9, eval_rows=64) for lr in (3e-2, 2e-2, 1e-2, 1e-5)]
     plain = results(specs)
@@ -216,12 +219,14 @@ def test_a_compiled_cohort_keeps_its_places_while_members_leave_and_gives_the_sa
         return run_all
 
     monkeypatch.setattr("recollect.train.loop.Pace", Always)
+    monkeypatch.setattr("recollect.train.loop.worth", lambda step, left: anew_pays)
     monkeypatch.setattr("recollect.train.cohort.torch.compile", compiled)
     fast = results(specs)
     assert {id: (ended.status, ended.step, ended.final) for id, ended in fast.items()} == {
         id: (ended.status, ended.step, ended.final) for id, ended in plain.items()
     }
-    assert set(sizes) <= {4, 2}
+    assert {ended.status for ended in plain.values()} == {"solved", "finished"}
+    assert set(sizes) == places_taken
     assert sizes[0] == 4
 
 

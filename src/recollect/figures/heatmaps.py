@@ -10,6 +10,8 @@ from recollect.figures.style import add_caption, new_figure, style
 
 Cells = Mapping[tuple[str, str], pd.DataFrame]
 """By row and column of the grid: a matrix, its index up and its columns along."""
+UPRIGHT = 5
+"""Numbers stand upright in cells where there are more columns: side by side they would overlap."""
 
 
 def heatmaps_figure(
@@ -46,10 +48,20 @@ def heatmaps_figure(
                 _ticks(axes.set_xticks, matrix.columns)
                 _ticks(axes.set_yticks, matrix.index)
                 if write:
+                    upright = 90 if numbers.shape[1] > UPRIGHT else 0
                     for (y, x), number in np.ndenumerate(numbers):
                         if number == number:
                             colour = "white" if number < sum(limits) / 2 else "black"
-                            axes.text(x, y, f"{number:.2f}", ha="center", va="center", fontsize=7, color=colour)
+                            axes.text(
+                                x,
+                                y,
+                                f"{number:.2f}",
+                                ha="center",
+                                va="center",
+                                fontsize=7,
+                                color=colour,
+                                rotation=upright,
+                            )
         figure.suptitle(title, fontsize=11)
         for axes in grid[-1]:
             axes.set_xlabel(xlabel, fontsize=9)

@@ -1,5 +1,6 @@
 """An item: one figure or table of a paper, with its studies at three scales, its drawing and its claims."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -100,4 +101,8 @@ def gather(item: Item, scale: Scale, store: Store) -> Evidence:
         frames = [found for name in names if not (found := make(store, name)).empty]
         return pd.concat(frames, ignore_index=True).drop_duplicates(key) if frames else pd.DataFrame()
 
-    return Evidence(scale, asked=len(item.runs(scale)), **{which: frame(which) for which in ("runs", *item.needs)})
+    runs = item.runs(scale)
+    asked_of = Counter(run.model.title for run in runs)
+    return Evidence(
+        scale, asked=len(runs), asked_of=asked_of, **{which: frame(which) for which in ("runs", *item.needs)}
+    )

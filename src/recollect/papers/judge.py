@@ -8,7 +8,7 @@ merely not seen.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ Answer = Literal["holds", "does not hold", "not seen at this scale", "not enough
 ANSWERS: tuple[Answer, ...] = ("does not hold", "not seen at this scale", "not enough runs", "holds")
 """In the order in which they are told: what did not hold comes first."""
 MISSING = 0.05
-"""The share of an item's runs that may be missing (failed, say) before its claims are left open."""
+"""The share of the runs a claim is about that may be missing (failed, say) before it is left open."""
 
 
 class NotEnough(Exception):
@@ -39,6 +39,8 @@ class Evidence:
     """One row a run that has ended, as `results.runs_frame` gives them."""
     asked: int
     """How many runs the item has at this scale."""
+    asked_of: Mapping[str, int] = field(default_factory=dict)
+    """Of these, how many each model has, by title."""
     curves: pd.DataFrame = field(default_factory=pd.DataFrame)
     """One row a run and measurement, where the item asks for curves."""
     slices: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -91,6 +93,8 @@ class Claim:
     test: Callable[[Evidence], Finding]
     decided_at: tuple[Scale, ...] = ("paper",)
     """The scales that have the setting the claim names: only there can it be refuted."""
+    about: str = ""
+    """The one model it speaks of, by title: then no other model's runs need to be there."""
 
 
 @dataclass(frozen=True)
@@ -110,10 +114,13 @@ class Verdict:
 
 def judge(claim: Claim, evidence: Evidence) -> Verdict:
     """The verdict of the evidence on a claim."""
-    there = len(evidence.runs)
+    there, asked = len(evidence.runs), evidence.asked
+    if claim.about and there:
+        there = len(evidence.runs.loc[evidence.runs["model"] == claim.about])
+        asked = evidence.asked_of.get(claim.about, 0)
     try:
-        if evidence.asked and there < (1 - MISSING) * evidence.asked:
-            raise NotEnough(f"{there} of {evidence.asked} runs are there")
+        if asked and there < (1 - MISSING) * asked:
+            raise NotEnough(f"{there} of {asked} runs are there")
         finding = claim.test(evidence)
     except NotEnough as missing:
         finding = Finding(None, note=str(missing))
@@ -124,7 +131,7 @@ def judge(claim: Claim, evidence: Evidence) -> Verdict:
     else:
         answer = "does not hold" if evidence.scale in claim.decided_at else "not seen at this scale"
     return Verdict(
-        claim.name, claim.says, answer, finding.numbers, finding.note, evidence.scale, there, evidence.asked, evidence.seeds
+        claim.name, claim.says, answer, finding.numbers, finding.note, evidence.scale, there, asked, evidence.seeds
     )  # fmt: skip
 
 

@@ -176,7 +176,11 @@ class _Running:
             self.writer.add_failure(run.id, self.failures[run.id], broken.error, broken.traceback)
         job.tries += 1
         if len(runs) > 1 and (broken.why == "error" or job.tries >= self.attempts):
-            self.again(runs[:half], runs[half:])  # until the run at fault is alone
+            self.say(
+                runs,
+                f"{broken.error}: {len(runs)} runs of {runs[0].model.title} go on as two halves, to find the one at fault",
+            )
+            self.again(runs[:half], runs[half:])
         elif job.tries < self.attempts:
             self.say(runs, f"{broken.error}: trying again")
             self.queue.append(job)

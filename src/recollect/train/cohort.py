@@ -141,14 +141,17 @@ class Cohort:
         """Add a step to the averages between measurements, without waiting for the device."""
         self.sums += torch.stack([torch.ones_like(losses), losses, hits, norms], dim=1).double()
 
-    def keep(self, members: list[int]) -> None:
-        """Let the others leave."""
+    def keep(self, members: list[int], compiled_anew: bool = True) -> None:
+        """Let the others leave. A compiled cohort keeps its places until half are free, or, unless it may be compiled anew,
+        to the end."""
         if len(members) == len(self.runs):
             return
         for name in ("runs", "curves", "slices", "seconds"):
             setattr(self, name, [getattr(self, name)[i] for i in members])
         if self.compiled is not None and members:
-            places_left = places(len(members), len(self.seed_of))
+            places_left = len(self.seed_of)
+            if compiled_anew:
+                places_left = places(len(members), places_left)
             members = [*members, *[members[0]] * (places_left - len(members))]
         self._take(members if len(members) != 1 else members * 2)
 

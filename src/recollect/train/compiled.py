@@ -2,7 +2,8 @@
 
 A cohort begins as it is. A few of its steps are timed, and if compiling would save more time than it costs, forward and
 backward are compiled for the number of members there are then. Compiled code serves that number only, so a place that becomes
-free is filled with a copy of another member until half of the places are free; then it is compiled once more, for half.
+free is filled with a copy of another member until half of the places are free; then it is compiled once more, for half, if that
+pays too.
 RECOLLECT_COMPILE=0 turns it off.
 """
 
@@ -17,7 +18,7 @@ WARM, TIMED = 4, 4
 COST = 40.0
 """Seconds that compiling is expected to take: an assumption."""
 SAVED = 0.5
-"""The share of a step's time that it is expected to save: an assumption."""
+"""The share of a step's time that it is expected to save, or that half of the members save: an assumption."""
 
 
 def allowed(device: torch.device) -> bool:

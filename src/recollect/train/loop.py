@@ -13,7 +13,7 @@ import torch
 from recollect.train.adamw import schedule
 from recollect.train.checkpoint import EVERY, restore, snapshot
 from recollect.train.cohort import Cohort
-from recollect.train.compiled import Pace
+from recollect.train.compiled import Pace, worth
 from recollect.train.events import Ended, Ending, Event, Measured, Saved
 from recollect.train.measure import Measures
 from recollect.train.run import RunSpec, TrainSpec
@@ -35,7 +35,7 @@ def train(
     spec = runs[0].train
     done = restore(cohort, saved) if saved else 0
     pace = Pace(cohort.device)
-    kept = time.monotonic()
+    kept = measured_at = time.monotonic()
     for step in range(done, spec.total_steps):
         if pace.pays(spec.total_steps - step):
             cohort.compile()
@@ -49,9 +49,12 @@ def train(
             by_run = dict(zip((run.id for run in cohort.runs), accuracy, strict=True))
             yield Measured(step + 1, spec.total_steps, by_run, len(endings))
             yield from results(cohort, endings, step + 1, weights)
-            cohort.keep([i for i in range(len(cohort.runs)) if i not in endings])
-            if not cohort.runs:
+            taken = (time.monotonic() - measured_at) / min(step + 1, spec.cadence)
+            stay = [i for i in range(len(cohort.runs)) if i not in endings]
+            cohort.keep(stay, compiled_anew=worth(taken, spec.total_steps - step - 1))
+            if not stay:
                 return
+            measured_at = time.monotonic()
         if time.monotonic() - kept >= every:
             yield Saved(step + 1, snapshot(cohort, step + 1))
             kept = time.monotonic()

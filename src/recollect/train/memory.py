@@ -29,6 +29,7 @@ def _peaks(shape: str, run: str, device: str) -> tuple[int, int]:
 
 def _peak(run: str, members: int, device: str) -> int:
     spec = RunSpec.model_validate_json(run)
+    torch.cuda.init()  # in a fresh process the counters below do not exist yet
     torch.cuda.empty_cache()
     before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
