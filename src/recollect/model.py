@@ -20,6 +20,10 @@ from recollect.ops.positions import rotary
 from recollect.ops.triton import short_dtype
 from recollect.spec import SpecError
 
+SPREAD = 0.02
+"""Standard deviation of embeddings and linear maps at the start. Sinusoidal positions are scaled by it too, so that they do not
+drown the tokens: in Vaswani et al. embeddings have unit variance."""
+
 
 class MLP(nn.Module):
     """A two-layer network, token by token: GELU, or SwiGLU with two thirds of the hidden width (the same parameters)."""
@@ -101,18 +105,18 @@ class Model(nn.Module):
         self._initialise()
 
     def _initialise(self) -> None:
-        """N(0, 0.02) everywhere, ends of residual branches smaller; then what a mixer's own law asks for."""
+        """N(0, SPREAD^2) everywhere, ends of residual branches smaller; then what a mixer's own law asks for."""
         released = self.spec.residual == "released"
         for name, module in self.named_modules():
             if isinstance(module, nn.Linear) and not (released and self._is_transformer(name)):
-                nn.init.normal_(module.weight, std=0.02)
+                nn.init.normal_(module.weight, std=SPREAD)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
                 if name.endswith("out"):
                     with torch.no_grad():
                         module.weight /= math.sqrt(2 * self.spec.layers)
             elif isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=0.02)
+                nn.init.normal_(module.weight, std=SPREAD)
         for module in self.modules():
             if callable(own := getattr(module, "initialise", None)):
                 own()
@@ -165,7 +169,7 @@ class Model(nn.Module):
         if self.positions is not None:
             x = x + self.positions(position)
         elif self.spec.positions == "sinusoidal":
-            x = x + sinusoid(position, x.shape[-1], x.dtype)
+            x = x + SPREAD * sinusoid(position, x.shape[-1], x.dtype)
         elif self.rotates:
             x = rotary(x, position)
         return x.to(short_dtype(x) or x.dtype)  # under autocast the residual stream is short too
@@ -250,7 +254,7 @@ def outline(spec: ModelSpec, vocabulary: int, length: int) -> Model:
 
 
 def sinusoid(position: Tensor, width: int, dtype: torch.dtype) -> Tensor:
-    """Absolute positions (Vaswani et al. 2017): (length, width)."""
+    """Absolute positions (Vaswani et al. 2017): (length, width), for embeddings of unit variance as theirs."""
     frequency = 10_000.0 ** (-torch.arange(0, width, 2, device=position.device) / width)  # (ceil(width/2),)
     angle = position[:, None] * frequency
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :width].to(dtype)

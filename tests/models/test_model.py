@@ -53,6 +53,15 @@ def test_step_after_step_gives_what_forward_gives(name):
     assert held == model.state_size(12)
 
 
+def test_sinusoidal_positions_are_beside_the_tokens_as_large_as_where_they_come_from():
+    spec = ModelSpec(mixer="attention", width=64, layers=1, positions="sinusoidal")
+    model, tokens = build(spec, vocabulary=1000, length=32, seed=1), torch.arange(320).reshape(10, 32)
+    table = model.embedding(tokens)
+    added = model._embed(tokens, torch.arange(32)) - table
+    ratio = (added.square().mean() / table.square().mean()).sqrt().item()
+    assert ratio == pytest.approx(math.sqrt(0.5), rel=0.05), "sines and cosines against unit variance"
+
+
 @pytest.mark.parametrize("name", FRAMES)
 def test_greedy_decoding_equals_decoding_by_whole_rows(name):
     model = model_of(FRAMES[name], length=16)
