@@ -62,6 +62,19 @@ def test_workers_give_the_results_of_this_process_to_the_bit_own_code_included(h
     assert set(runs_frame(shared)["device"]) == {"cpu"}
 
 
+def test_a_worker_that_is_silent_for_long_is_told_of_and_waited_for(here, monkeypatch):
+    monkeypatch.setattr("recollect.study.executors.local.SILENCE", 0.3)  # a new process takes longer to begin
+    notes = []
+
+    def watch(cohort, event):
+        notes.extend([event.text] if isinstance(event, Note) else [])
+
+    with open_executor(device="cpu", workers=2) as workers:
+        outcome = run_study(study(), Store("one.sqlite", create=True), cohort=3, watch=watch, executor=workers)
+    assert outcome.ended == {"finished": 4, "diverged": 2}
+    assert any(note.startswith("nothing heard of 3 runs of attention") for note in notes), notes
+
+
 def test_a_killed_worker_is_replaced_and_its_cohort_goes_on_from_its_snapshot(here):
     alone, shared = Store("alone.sqlite", create=True), Store("shared.sqlite", create=True)
     run_study(study(), alone, "cpu")

@@ -12,7 +12,6 @@ from typing import Any
 
 import pandas as pd
 
-import recollect
 from recollect.figures.style import save
 from recollect.papers import paper as find_paper
 from recollect.papers.item import Item, Paper, gather
@@ -21,12 +20,12 @@ from recollect.spec import SpecError, digest, nearest
 from recollect.study.executors import choose_device, cores, open_executor
 from recollect.study.plan import Plan, make_plan
 from recollect.study.runner import default_cohort, run_study
-from recollect.study.store import Store
+from recollect.study.store import Store, release
 from recollect.study.study import Study
 
 Train = Callable[[list[Study]], None]
 Record = dict[str, Any]
-"""A verdict as plain data, with the paper, the item, the command and the version."""
+"""A verdict as plain data, with the paper, the item, the command, the version and those that trained its runs."""
 
 
 def chosen(paper: str, item: str | None, scale: str) -> tuple[Paper, list[Item], Scale]:
@@ -109,7 +108,10 @@ def _show(paper: Paper, item: Item, evidence: Evidence, folder: Path, command: s
     save(figure, folder / item.name)
     numbers.to_csv(folder / f"{item.name}.csv", index=False)
     about = {"paper": paper.name, "item": item.name}
-    made_by = {"command": command, "version": recollect.__version__}
+    trained = sorted(
+        {json.loads(text)["recollect"] for text in evidence.runs["versions"]} if len(evidence.runs) else ()
+    )
+    made_by = {"command": command, "version": release(), "trained": trained}
     return [{**about, **dataclasses.asdict(judge(claim, evidence)), **made_by} for claim in item.claims]
 
 
@@ -148,9 +150,14 @@ def _markdown(records: list[Record], paper: Paper) -> str:
             record["seeds"],
         )
         lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
-    commands = dict.fromkeys((record["command"], record["version"]) for record in records)
-    lines += ["", "Made by:", "", *(f"- `{command}` (recollect {version})" for command, version in commands)]
+    lines += ["", "Made by:", "", *dict.fromkeys(map(_made_by, records))]
     return "\n".join(lines) + "\n"
+
+
+def _made_by(record: Record) -> str:
+    trained = ", ".join(record.get("trained", []))
+    others = f"; runs by {trained}" if trained and trained != record["version"] else ""
+    return f"- `{record['command']}` (recollect {record['version']}{others})"
 
 
 def workers_on(device: str) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from recollect.study.executors import Executor, choose_device, open_executor
-from recollect.study.executors.base import Broken, Done, Job, Report
+from recollect.study.executors.base import Broken, Done, Job, Report, Silent
 from recollect.study.store import Store, Writer, no_room
 from recollect.study.study import Study
 from recollect.train.checkpoint import Checkpoints
@@ -140,6 +140,13 @@ class _Running:
             with no_room(self.checkpoints.folder):
                 self.checkpoints.save([run.id for run in job.runs], report.data)
             job.tries = 0
+        elif isinstance(report, Silent) and job.runs:
+            minutes = report.seconds / 60
+            self.say(
+                job.runs,
+                f"nothing heard of {len(job.runs)} runs of {job.runs[0].model.title} for {minutes:.0f} minutes: they may be "
+                "stuck, or at a long measurement; Ctrl-C and the same command take them up again",
+            )
         elif isinstance(report, Broken):
             self.keep(job)
             self.mend(job, report)

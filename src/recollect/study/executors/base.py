@@ -61,7 +61,14 @@ class Broken:
         return cls(why, text.splitlines()[0], "".join(traceback.format_exception(error)))
 
 
-Report = Event | Done | Broken
+@dataclass
+class Silent:
+    """Nothing has been heard of the cohort for so many seconds; it may be stuck, or at a long measurement."""
+
+    seconds: float
+
+
+Report = Event | Done | Broken | Silent
 
 
 def attempt(

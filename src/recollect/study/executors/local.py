@@ -4,14 +4,17 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 
 import torch
 
-from recollect.study.executors.base import Broken, Done, Executor, Job, Report, attempt
+from recollect.study.executors.base import Broken, Done, Executor, Job, Report, Silent, attempt
 
 _SPAWN = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA, nor torch's threads
+SILENCE = 900.0
+"""Seconds without a word from a worker, which sends a snapshot each minute of training, that are worth telling."""
 
 
 class InProcess(Executor):
@@ -58,16 +61,21 @@ class Workers(Executor):
         if not self._workers:
             self._workers = [_Worker(device, self._threads) for device in self._devices]
         worker = next(worker for worker in self._workers if worker.job is None)
-        worker.job = job
+        worker.job, worker.heard = job, time.monotonic()
         with suppress(OSError):  # one that died while idle: `next` finds out
             worker.pipe.send((job.runs, worker.device, saved, self._every, self._weights))
 
     def next(self) -> tuple[Job, Report]:
         """Wait for any of the workers."""
         busy = {worker.pipe: worker for worker in self._workers if worker.job}
-        worker = busy[wait(list(busy))[0]]  # pyright: ignore[reportArgumentType]
-        job = worker.job
-        assert job is not None
+        ready = []
+        while not ready:
+            ready = wait(list(busy), timeout=min(worker.patience() for worker in busy.values()))
+            silent = [worker for pipe, worker in busy.items() if pipe not in ready and not worker.patience()]
+            if silent:
+                return silent[0].told(), Silent(SILENCE)
+        worker = busy[ready[0]]  # pyright: ignore[reportArgumentType]
+        job = worker.told()
         try:
             report = worker.pipe.recv()
         except (EOFError, OSError):
@@ -90,10 +98,21 @@ class _Worker:
     def __init__(self, device: str, threads: int):
         self.device = device
         self.job: Job | None = None
+        self.heard = time.monotonic()
         self.pipe, inside = _SPAWN.Pipe()
         self.process = _SPAWN.Process(target=_work, args=(inside, threads), daemon=True)
         self.process.start()
         inside.close()  # so that the pipe ends when the worker does
+
+    def patience(self) -> float:
+        """Seconds for which its silence needs no telling yet."""
+        return max(0.0, self.heard + SILENCE - time.monotonic())
+
+    def told(self) -> Job:
+        """Its cohort, of which there is something to tell now."""
+        assert self.job is not None
+        self.heard = time.monotonic()
+        return self.job
 
     def last_words(self) -> Broken:
         """What there is to say about a worker that died."""
