@@ -74,8 +74,19 @@ def _from_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise SpecError(f"{path}: importing it raised {type(error).__name__}: {error}") from error
+        raise SpecError(f"{path}: importing it raised {type(error).__name__}: {error}{_beside(path, error)}") from error
     return module
+
+
+def _beside(path: Path, error: BaseException) -> str:
+    """What to do where a file wants to import another that lies beside it."""
+    name = str(error.name).partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if not name or not any(path.with_name(other).exists() for other in (f"{name}.py", name)):
+        return ""
+    return (
+        f" ({name} lies beside it, but a file is loaded alone, so that the identity of its runs covers all of its code: put both "
+        "into one file, or install them as a package and name it as module:Name)"
+    )
 
 
 def _from_module(name: str) -> ModuleType:

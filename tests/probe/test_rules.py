@@ -58,6 +58,9 @@ BAD = {
     ("mixers.py:NeedsHeads", "scale=2"): r"option heads",
     ("mixers.py:NeedsHeads", "heads=5", "--width", "8"): r"building it with width 8 raised ValueError: 5 heads do not",
     ("broken.py:MyMixer",): r"broken.py: importing it raised ZeroDivisionError: division by zero",
+    (
+        "neighbour.py:MyMixer",
+    ): r"No module named 'broken' \(broken lies beside it, but a file is loaded alone.* into one file, or",
     ("mixers.py:Sound", "--task", "mqra"): r"unknown task 'mqra': did you mean 'mqar'",
     ("mixers.py:Sound", "--task", "copy", "--pairs", "3"): r"unknown key 'pairs'",
     ("mixers.py:Sound", "--pairs", "9"): r"pairs 9 do not fit length 32",
@@ -70,6 +73,7 @@ BAD = {
 @pytest.mark.parametrize("words", BAD, ids=" ".join)
 def test_bad_input_is_one_clear_line_exit_code_2_and_nothing_written(recollect, tmp_path, words):
     (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "neighbour.py").write_text("import broken\n")
     said = recollect("probe", *words)
     assert said.code == 2, said.out
     assert re.search(BAD[words], said.err), said.err

@@ -8,7 +8,7 @@ import pytest
 from recollect.study.merge import merge
 from recollect.study.results import curves_frame, runs_frame, slices_frame
 from recollect.study.runner import run_study
-from recollect.study.store import SCHEMA, Store, StoreBusy, StoreError
+from recollect.study.store import SCHEMA, Store, StoreBusy, StoreError, weights_file
 from recollect.study.study import Study
 
 
@@ -48,6 +48,25 @@ def test_every_run_comes_once_with_its_curve_and_slices(two, tmp_path):
     assert list(runs_frame(here, "both")["train.lr"]) == [1e-3, 1e-2, 3e-2]
     assert list(runs_frame(here, "theirs")["train.lr"]) == [3e-1, 1e-3]
     assert here.query("PRAGMA integrity_check") == [("ok",)]
+
+
+def test_kept_weights_come_along_but_not_those_of_a_result_that_is_left_out(two):
+    here, there = two
+    ids = list(runs_frame(there)["id"])
+    for id in ids:
+        weights_file(there.path, id).parent.mkdir(exist_ok=True)
+        weights_file(there.path, id).write_bytes(id.encode())
+    differs = next(id for id in ids if id in set(runs_frame(here)["id"]))
+    with sqlite3.connect(here.path) as db:
+        db.execute("UPDATE runs SET accuracy = 0.123 WHERE id = ?", (differs,))
+    done = merge(here, [there.path])
+    assert set(done.differing) == {differs}
+    assert done.weights == len(ids) - 1
+    assert {id: weights_file(here.path, id).read_bytes().decode() for id in ids if id != differs} == {
+        id: id for id in ids if id != differs
+    }
+    assert not weights_file(here.path, differs).exists()
+    assert merge(here, [there.path]).weights == 0
 
 
 def test_merging_again_changes_nothing(two):

@@ -1,4 +1,4 @@
-"""Two stores into one: runs are known by their identity, so one that both have is kept once."""
+"""Two stores into one: runs are known by their identity, so one that both have is kept once. Kept weights come along."""
 
 import json
 import sqlite3
@@ -7,7 +7,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recollect.study.store import Store, StoreError
+from recollect.study.store import Store, StoreError, no_room, weights_file
+from recollect.train.checkpoint import write_whole
 
 RESULT = ("status", "step", "accuracy", "best_accuracy", "best_step", "final")
 """Columns of a run that say what came out; the others say when, where and how fast."""
@@ -23,6 +24,8 @@ class Merged:
     """Runs that were here with the same result."""
     differing: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
     """Runs that were here with another result, which is kept: the accuracy here, and the one left out."""
+    weights: int = 0
+    """Trained models that are new here."""
     studies: list[str] = field(default_factory=list)
     """Studies that are new here or got runs."""
 
@@ -39,6 +42,7 @@ def merge(here: Store, others: list[Path]) -> Merged:
             with _attached(db, path):
                 _merge_runs(db, merged)
                 _merge_studies(db, merged)
+                _merge_weights(here.path, path, merged)
     return merged
 
 
@@ -100,3 +104,13 @@ def _merge_studies(db: sqlite3.Connection, merged: Merged) -> None:
         db.executemany("INSERT INTO main.study_runs VALUES (?, ?, ?)", places)
         if fresh or new:
             merged.studies.append(name)
+
+
+def _merge_weights(here: Path, other: Path, merged: Merged) -> None:
+    """Weights that were kept beside the other store, but for runs whose other result is kept here."""
+    for theirs in sorted(weights_file(other, "*").parent.glob("*.safetensors")):
+        mine = weights_file(here, theirs.stem)
+        if theirs.stem not in merged.differing and not mine.exists():
+            with no_room(mine.parent):
+                write_whole(mine, theirs.read_bytes())
+            merged.weights += 1
