@@ -62,7 +62,9 @@ def reproduce(
     store: StoreOption = DEFAULT_STORE,
     device: DeviceOption = "auto",
     out: Annotated[Path | None, typer.Option(help="Folder for the results; results/reproductions/SCALE/PAPER.")] = None,
-    workers: Annotated[int, typer.Option(min=0, help="Worker processes. 0: one a GPU, or one a processor.")] = 0,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Worker processes; several may share a GPU. 0: one a GPU, or one a processor.")
+    ] = 0,
     cohort: CohortOption = 0,
     draw_only: Annotated[
         bool, typer.Option("--draw-only", help="Train nothing: draw and judge what there is.")

@@ -47,7 +47,7 @@ def run(
     ] = "auto",
     workers: Annotated[
         int,
-        typer.Option(min=0, help="Local worker processes. 0: one a GPU, or one a processor."),
+        typer.Option(min=0, help="Local worker processes; several may share a GPU. 0: one a GPU, or one a processor."),
     ] = 0,
     attempts: Annotated[
         int, typer.Option(min=1, help="How often a run that fails alone, or a cohort whose worker dies, is tried.")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from recollect.study.cost import CPU, Work, gpu_seconds, kind_of, outline_of, row_flops, work_of
+from recollect.study.cost import COMPILING, CPU, Work, gpu_seconds, kind_of, outline_of, row_flops, work_of
 from recollect.study.labels import run_labels
 from recollect.study.rounds import accuracies, configurations
 from recollect.study.runner import pack
@@ -114,6 +114,12 @@ def make_plan(study: Study, store: Store | None, device: str, cohort: int, calib
     if any(part.basis == "H200 model" and part.left for part in parts):
         plan.warnings.append(
             "times are those of an NVIDIA H200, fitted to two shapes of six mixers in bfloat16; --calibrate times real steps"
+        )
+    compiling = COMPILING * sum(part.cohorts for part in parts if part.basis == "H200 model")
+    if compiling > plan.total("seconds") / 4:
+        plan.warnings.append(
+            f"{compiling / plan.total('seconds'):.0%} of the time goes to compiling; run with --workers 4, and some cohorts train "
+            "while others are compiled"
         )
     if any(part.left and part.example.train.stop_at for part in parts):
         plan.warnings.append("runs may end early (stop_at): this is what they cost if none does")
