@@ -118,8 +118,8 @@ def make_plan(study: Study, store: Store | None, device: str, cohort: int, calib
     compiling = COMPILING * sum(part.cohorts for part in parts if part.basis == "H200 model")
     if compiling > plan.total("seconds") / 4:
         plan.warnings.append(
-            f"{compiling / plan.total('seconds'):.0%} of the time goes to compiling; run with --workers 4, and some cohorts train "
-            "while others are compiled"
+            f"{compiling / plan.total('seconds'):.0%} of the time goes to compiling: run with --workers 4, and some cohorts "
+            "train while others are compiled"
         )
     if any(part.left and part.example.train.stop_at for part in parts):
         plan.warnings.append("runs may end early (stop_at): this is what they cost if none does")
