@@ -157,7 +157,7 @@ TABLE4 = Item(
     ),
     differs(
         "Layers, setting and width are not stated, nor what relative positions are in a recurrent model: the embedding is "
-        "rotated.", tiny="Three learning rates.", small="Three learning rates.",
+        "rotated.", tiny="Three learning rates.", small="Width 64, three learning rates.",
     ),
 )  # fmt: skip
 
