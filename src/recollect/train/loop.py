@@ -35,7 +35,7 @@ def train(
     spec = runs[0].train
     done = restore(cohort, saved) if saved else 0
     pace = Pace(cohort.device)
-    kept = measured_at = time.monotonic()
+    kept = since = time.monotonic()
     for step in range(done, spec.total_steps):
         if pace.pays(spec.total_steps - step):
             cohort.compile()
@@ -45,16 +45,16 @@ def train(
         last = step + 1 == spec.total_steps
         if last or (step + 1) % spec.cadence == 0:
             accuracy = measured(cohort, step + 1)
+            a_step = (time.monotonic() - since) / spec.cadence
             endings = endings_of(cohort, accuracy, last)
             by_run = dict(zip((run.id for run in cohort.runs), accuracy, strict=True))
             yield Measured(step + 1, spec.total_steps, by_run, len(endings))
             yield from results(cohort, endings, step + 1, weights)
-            taken = (time.monotonic() - measured_at) / min(step + 1, spec.cadence)
             stay = [i for i in range(len(cohort.runs)) if i not in endings]
-            cohort.keep(stay, compiled_anew=worth(taken, spec.total_steps - step - 1))
+            cohort.keep(stay, compiled_anew=worth(a_step, spec.total_steps - step - 1))
             if not stay:
                 return
-            measured_at = time.monotonic()
+            since = time.monotonic()
         if time.monotonic() - kept >= every:
             yield Saved(step + 1, snapshot(cohort, step + 1))
             kept = time.monotonic()
