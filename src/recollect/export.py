@@ -23,7 +23,8 @@ from safetensors import SafetensorError
 from recollect.model import Model, build
 from recollect.spec import SpecError
 from recollect.study.executors import choose_device
-from recollect.study.store import Store, StoreError, versions, weights_file
+from recollect.study.store import Store, StoreError, weights_file
+from recollect.study.versions import versions
 from recollect.train.events import Ended, Measured
 from recollect.train.loop import train
 from recollect.train.run import RunSpec

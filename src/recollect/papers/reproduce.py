@@ -20,8 +20,9 @@ from recollect.spec import SpecError, digest, nearest
 from recollect.study.executors import choose_device, cores, open_executor
 from recollect.study.plan import Plan, make_plan
 from recollect.study.runner import default_cohort, run_study
-from recollect.study.store import Store, release
+from recollect.study.store import Store
 from recollect.study.study import Study
+from recollect.study.versions import release
 
 Train = Callable[[list[Study]], None]
 Record = dict[str, Any]

@@ -5,63 +5,22 @@ A run's row appears when the run has ended, with its curve and slices, in one tr
 
 import json
 import os
-import platform
 import socket
 import sqlite3
-import subprocess
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import filelock
-import numpy
-import torch
 
-import recollect
+from recollect.study.schema import MIGRATIONS, SCHEMA, TABLES
+from recollect.study.versions import release, versions
 from recollect.train.checkpoint import write_whole
 from recollect.train.events import Ended
 from recollect.train.run import RunSpec
 
-SCHEMA = 2
-_SNAPSHOTS = """
-CREATE TABLE snapshots (
-    run TEXT,
-    share REAL,                    -- of the run's own length
-    step INTEGER NOT NULL,         -- at which it was taken
-    data BLOB NOT NULL,            -- safetensors: the embeddings `input` and, where the head has its own, `output`
-    PRIMARY KEY (run, share)
-);
-"""
-MIGRATIONS: dict[int, str] = {1: _SNAPSHOTS}
-"""SQL that brings a store to the next schema, by the schema it starts from. A store keeps opening in every later version."""
-_TABLES = f"""{_SNAPSHOTS}
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE studies (name TEXT PRIMARY KEY, source TEXT NOT NULL);                     -- the study file, as YAML
-CREATE TABLE study_runs (study TEXT, place INTEGER, run TEXT, PRIMARY KEY (study, place));
-CREATE TABLE runs (
-    id TEXT PRIMARY KEY,           -- hash of the specification
-    spec TEXT NOT NULL,            -- JSON, every field
-    model TEXT NOT NULL,           -- a short name of the model
-    status TEXT NOT NULL,          -- finished, solved, diverged, hopeless
-    step INTEGER NOT NULL,         -- at which the run ended
-    accuracy REAL,                 -- headline, at the end, on all test rows
-    best_accuracy REAL,            -- highest of any measurement ..
-    best_step INTEGER,             -- .. and when it was first reached
-    final TEXT NOT NULL,           -- JSON: every measure at the end, further tests included
-    parameters INTEGER NOT NULL,
-    seconds REAL NOT NULL,         -- its share of its cohort's time
-    device TEXT NOT NULL,
-    versions TEXT NOT NULL,        -- JSON
-    notes TEXT NOT NULL,           -- JSON list
-    ended TEXT NOT NULL            -- UTC
-);
-CREATE TABLE points (run TEXT, step INTEGER, data TEXT NOT NULL, PRIMARY KEY (run, step)) WITHOUT ROWID;
-CREATE TABLE slices (run TEXT, step INTEGER, tag TEXT, data TEXT NOT NULL, PRIMARY KEY (run, step, tag)) WITHOUT ROWID;
-CREATE TABLE failures (run TEXT, attempt INTEGER, error TEXT NOT NULL, traceback TEXT NOT NULL, time TEXT NOT NULL);
-"""
 _NETWORK = ("nfs", "cifs", "smb", "fuse.sshfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "9p")
 
 
@@ -206,8 +165,8 @@ class Store:
         draft.unlink(missing_ok=True)
         with closing(sqlite3.connect(draft)) as connection:
             connection.executescript(
-                f"BEGIN; {_TABLES} INSERT INTO meta VALUES ('schema', '{SCHEMA}'), "
-                f"('written by', 'recollect {recollect.__version__}'); COMMIT;"
+                f"BEGIN; {TABLES} INSERT INTO meta VALUES ('schema', '{SCHEMA}'), "
+                f"('written by', 'recollect {release()}'); COMMIT;"
             )
         draft.replace(self.path)
 
@@ -284,28 +243,6 @@ def journal_mode(path: Path) -> str:
     over = [(mount, kind) for mount, kind in mounts if folder.is_relative_to(mount)]
     kind = max(over, key=lambda pair: len(pair[0]), default=("/", ""))[1]
     return "DELETE" if kind.startswith(_NETWORK) else "WAL"
-
-
-@cache
-def release() -> str:
-    """The version of this code, and the commit where it runs from a working copy of its repository."""
-    root = Path(recollect.__file__).parents[2]
-    if (root / ".git").exists():
-        with suppress(OSError, subprocess.SubprocessError):
-            command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude=*"]
-            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
-            return f"{recollect.__version__} at {done.stdout.strip()}"
-    return recollect.__version__
-
-
-def versions() -> dict[str, str]:
-    """What the numbers were made with."""
-    return {
-        "recollect": release(),
-        "torch": torch.__version__,
-        "numpy": numpy.__version__,
-        "python": platform.python_version(),
-    }
 
 
 def _best(result: Ended) -> tuple[float | None, int | None]:

@@ -1,0 +1,39 @@
+"""The tables of a store, and how an older one is brought to them."""
+
+SCHEMA = 2
+_SNAPSHOTS = """
+CREATE TABLE snapshots (
+    run TEXT,
+    share REAL,                    -- of the run's own length
+    step INTEGER NOT NULL,         -- at which it was taken
+    data BLOB NOT NULL,            -- safetensors: the embeddings `input` and, where the head has its own, `output`
+    PRIMARY KEY (run, share)
+);
+"""
+MIGRATIONS: dict[int, str] = {1: _SNAPSHOTS}
+"""SQL that brings a store to the next schema, by the schema it starts from. A store keeps opening in every later version."""
+TABLES = f"""{_SNAPSHOTS}
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE studies (name TEXT PRIMARY KEY, source TEXT NOT NULL);                     -- the study file, as YAML
+CREATE TABLE study_runs (study TEXT, place INTEGER, run TEXT, PRIMARY KEY (study, place));
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY,           -- hash of the specification
+    spec TEXT NOT NULL,            -- JSON, every field
+    model TEXT NOT NULL,           -- a short name of the model
+    status TEXT NOT NULL,          -- finished, solved, diverged, hopeless
+    step INTEGER NOT NULL,         -- at which the run ended
+    accuracy REAL,                 -- headline, at the end, on all test rows
+    best_accuracy REAL,            -- highest of any measurement ..
+    best_step INTEGER,             -- .. and when it was first reached
+    final TEXT NOT NULL,           -- JSON: every measure at the end, further tests included
+    parameters INTEGER NOT NULL,
+    seconds REAL NOT NULL,         -- its share of its cohort's time
+    device TEXT NOT NULL,
+    versions TEXT NOT NULL,        -- JSON
+    notes TEXT NOT NULL,           -- JSON list
+    ended TEXT NOT NULL            -- UTC
+);
+CREATE TABLE points (run TEXT, step INTEGER, data TEXT NOT NULL, PRIMARY KEY (run, step)) WITHOUT ROWID;
+CREATE TABLE slices (run TEXT, step INTEGER, tag TEXT, data TEXT NOT NULL, PRIMARY KEY (run, step, tag)) WITHOUT ROWID;
+CREATE TABLE failures (run TEXT, attempt INTEGER, error TEXT NOT NULL, traceback TEXT NOT NULL, time TEXT NOT NULL);
+"""
