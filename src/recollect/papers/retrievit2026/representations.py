@@ -27,7 +27,17 @@ from recollect.papers.judge import (
     exceeds,
     spread,
 )
-from recollect.papers.retrievit2026.settings import HALF, SETTINGS, TITLES, differs, learnt, of, study, view
+from recollect.papers.retrievit2026.settings import (
+    HALF,
+    SETTINGS,
+    TITLES,
+    TRANSFORMERS,
+    differs,
+    learnt,
+    of,
+    study,
+    view,
+)  # fmt: skip
 from recollect.study.study import Study
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
@@ -107,10 +117,18 @@ def _local(names: Sequence[str], every: bool) -> Callable[[Evidence], Finding]:
     return test
 
 
-def _not_local(evidence: Evidence) -> Finding:
-    has_learnt(evidence, "RoPE", "NoPE")
-    kept = components(evidence.scale)[0]
-    return all_of(*(at_most(_locality(evidence, name, kept), LOCAL) for name in ("RoPE", "NoPE")))
+def _not_local(family: str) -> tuple[Claim, ...]:
+    """That adjacent positions are no more alike than others in Transformers: a claim for each, as either may not have learnt."""
+
+    def claim(name: str) -> Claim:
+        def test(evidence: Evidence) -> Finding:
+            has_learnt(evidence, name)
+            return at_most(_locality(evidence, name, components(evidence.scale)[0]), LOCAL)
+
+        says = f"In {name}, in the fewest components shown, adjacent positions are more alike than others by at most {LOCAL}"
+        return Claim(f"{family}-{name}-not-local", says, test)
+
+    return tuple(map(claim, TRANSFORMERS))
 
 
 def _deviate(evidence: Evidence) -> Finding:
@@ -126,9 +144,16 @@ def near(evidence: Evidence, name: str, **which) -> Estimate:
     return _over_seeds(embeddings(evidence, name, **which), nearness, f"{name}{words}: neighbours' distance / chance")
 
 
-def _no_spirals(evidence: Evidence) -> Finding:
-    has_learnt(evidence, "RoPE", "NoPE")
-    return all_of(*(at_most(_spirals(evidence, name), 0.0) for name in ("RoPE", "NoPE")))
+def _no_spiral(name: str) -> Claim:
+    def test(evidence: Evidence) -> Finding:
+        has_learnt(evidence, name)
+        return at_most(_spirals(evidence, name), 0.0)
+
+    return Claim(
+        f"F6-{name}-no-spiral",
+        f"No run of {name}, once it has learnt the task (accuracy at least {HALF}), ends with one",
+        test,
+    )
 
 
 def _neighbours(evidence: Evidence) -> Finding:
@@ -229,11 +254,7 @@ FIG9 = Item(
             f"Every run of Mamba2 ends with {_SPIRAL}",
             lambda evidence: at_least(_spirals(evidence, "M2"), 1.0),
         ),
-        Claim(
-            "F6-no-spiral",
-            f"No run of RoPE or NoPE, once it has learnt the task (accuracy at least {HALF}), ends with one",
-            _no_spirals,
-        ),
+        *map(_no_spiral, TRANSFORMERS),
     ),
     _DIFFERS,
     ("snapshots",),
@@ -272,7 +293,7 @@ FIG10 = Item(
             f"at least {LOCAL} in cosine similarity",
             _local(("M2", "HI-M2-1"), every=False),
         ),
-        Claim("F6-transformers-not-local", f"In RoPE and NoPE by at most {LOCAL}", _not_local),
+        *_not_local("F6"),
     ),
     _DIFFERS,
     ("snapshots",),
@@ -306,9 +327,7 @@ FIG22 = Item(
             f"by at least {LOCAL}",
             _local(("M2", "2S-M2"), every=True),
         ),
-        Claim(
-            "F6-families-not-local", f"In RoPE and NoPE, in the fewest components shown, by at most {LOCAL}", _not_local
-        ),
+        *_not_local("F6-families"),
     ),
     _DIFFERS,
     ("snapshots",),
