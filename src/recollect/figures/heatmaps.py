@@ -52,16 +52,8 @@ def heatmaps_figure(
                     for (y, x), number in np.ndenumerate(numbers):
                         if number == number:
                             colour = "white" if number < sum(limits) / 2 else "black"
-                            axes.text(
-                                x,
-                                y,
-                                f"{number:.2f}",
-                                ha="center",
-                                va="center",
-                                fontsize=7,
-                                color=colour,
-                                rotation=upright,
-                            )
+                            look = {"fontsize": 7, "color": colour, "rotation": upright}
+                            axes.text(x, y, f"{number:.2f}", ha="center", va="center", **look)
         figure.suptitle(title, fontsize=11)
         for axes in grid[-1]:
             axes.set_xlabel(xlabel, fontsize=9)

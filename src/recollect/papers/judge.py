@@ -115,9 +115,9 @@ class Verdict:
 def judge(claim: Claim, evidence: Evidence) -> Verdict:
     """The verdict of the evidence on a claim."""
     there, asked = len(evidence.runs), evidence.asked
-    if claim.about and there:
-        there = len(evidence.runs.loc[evidence.runs["model"] == claim.about])
-        asked = evidence.asked_of.get(claim.about, 0)
+    if claim.about:
+        there = list(evidence.runs["model"]).count(claim.about) if there else 0
+        asked = evidence.asked_of[claim.about]
     try:
         if asked and there < (1 - MISSING) * asked:
             raise NotEnough(f"{there} of {asked} runs are there")

@@ -47,7 +47,7 @@ IN_TABLE_2 = [title for title in MODELS if title not in ("attention(conv=k)", "a
 def ablation_studies(scale: Scale) -> list[Study]:
     """The nine one-layer models of Table 3."""
     models = [model(mixer, scale, ABLATION_WIDTH[scale], 1) for _, mixer, _ in MODELS.values()]
-    rates = FINE[scale] if scale == "paper" else FINE[scale][3:9]  # outside none of them is at its best
+    rates = FINE[scale] if scale == "paper" else FINE[scale][3:9]  # those around the best
     return [study("ablations", scale, models, [HARDEST[scale]], rates=rates, **LARGER_BATCH[scale])]
 
 
@@ -110,7 +110,7 @@ TABLE3 = Item(
 )  # fmt: skip
 
 TRIED = {"tiny": FINE["tiny"][6:9], "small": FINE["small"][3:8:2], "paper": None}
-"""Rates of Table 4 and of the control: at the smaller scales those near Mamba's best."""
+"""Rates of Table 4 and of the control: at the smaller scales those around Mamba's best."""
 POSITIONS = {"none": "none", "sinusoidal": "absolute", "relative": "relative", "learned": "learned"}
 """Ours, and what the paper calls it."""
 WITH_POSITIONS = ["mamba", "hyena", "rwkv", "h3"]

@@ -166,13 +166,14 @@ ONE_LAYER_CLAIMS = (
           _attention_one_pair),
 )  # fmt: skip
 
+_TWO_LAYERS = "Two layers: attention, Hyena and Mamba alone, of width 32, at most 3,000 steps, eight rates."
 FIG2, FIG11 = (
     Item(
         name, "Two-layer models against width", "accuracy at the best rate of a finer grid and of Zoology's four rates",
         draw_widths(f"{title}: accuracy of 2-layer models against width", models), two_layers, claims,
         differs(
             "Zoology's official values are not drawn: the text does not give them.",
-            tiny="Two layers: attention, Hyena and Mamba alone, of width 32, at most 3,000 steps, eight rates.",
+            tiny=_TWO_LAYERS,
         ),
     )
     for name, title, models, claims in (("fig2", "Figure 2", MAIN, TWO_LAYER_CLAIMS), ("fig11", "Figure 11", ALL, ()))
@@ -239,5 +240,5 @@ FIG4 = Item(
             _depth_helps,
         ),
     ),
-    differs(tiny="Two layers: attention, Hyena and Mamba alone, of width 32, at most 3,000 steps, eight rates."),
+    differs(tiny=_TWO_LAYERS),
 )

@@ -96,7 +96,7 @@ _DIFFERS: dict[Scale, str] = {
     "of 6 to 12 tokens among 16 symbols, n = 1, k = 3, batch 64, at most 3,000 steps to 99 %; position rows of 10 tokens, batch "
     "32, at most 2,500 steps to 95 %. The paper: 150 M parameters, n = 2, rows of 50 to 100 and of 200 tokens, 20 M examples, "
     "SSMs and hybrids tied.",
-    "small": "Models of 4 layers and width 256 with untied heads, the best of two learning rates, bfloat16; at most 12,000 "
+    "small": "Models of 4 layers and width 256 with untied heads, the better of two learning rates, bfloat16; at most 12,000 "
     "steps; n-gram rows of 25 to 50 tokens, position rows of 32. The paper: 150 M parameters, rows of 50 "
     "to 100 and of 200 tokens, 20 M examples, SSMs and hybrids tied.",
     "paper": "As printed. Not stated, so chosen: which parameters decay (matrices), one seed for data and weights, float32.",

@@ -14,16 +14,8 @@ from recollect.analysis.embeddings import spiral
 from recollect.figures.tables import table_figure
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Finding, NotEnough, Scale, all_of, at_least, at_most
-from recollect.papers.retrievit2026.representations import (
-    FAR,
-    NEAR,
-    components,
-    embeddings,
-    has_learnt,
-    locality,
-    near,
-    nearness,
-)
+from recollect.papers.retrievit2026.embeddings import embeddings, has_learnt
+from recollect.papers.retrievit2026.locality import FAR, NEAR, components, locality, near, nearness
 from recollect.papers.retrievit2026.settings import TITLES, differs, study
 from recollect.study.study import Study
 

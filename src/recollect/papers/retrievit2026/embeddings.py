@@ -1,0 +1,57 @@
+"""The embeddings of position tokens, and which of them are looked at: shared by Figures 9 to 11 and 20 to 22 and by `tying`.
+
+In position retrieval, as `settings` has it. Scales other than `paper` tie no head, and show the head's embeddings (see `tying`).
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from recollect.papers.judge import Estimate, Evidence, NotEnough, Scale, spread
+from recollect.papers.retrievit2026.settings import HALF, differs, learnt, of, study, view
+from recollect.study.study import Study
+
+SHARES = (0.25, 0.5, 0.75, 1.0)
+"""Of training, at which embeddings are shown."""
+FIG9_MODELS = ("RoPE", "NoPE", "M2", "HI-M2-1")
+"""Also those of Figure 10."""
+HEAD = "No head is tied here, so that the head's embeddings are shown; the paper shows input embeddings."
+DIFFERS = differs(tiny=HEAD, small=HEAD)
+
+
+def studies(part: str, names: Sequence[str]) -> Callable[[Scale], list[Study]]:
+    """These models in position retrieval."""
+    return lambda scale: [study(part, scale, "position", names)]
+
+
+def has_learnt(evidence: Evidence, *models: str, **values: bool) -> None:
+    """NotEnough where a model has not learnt the task: that its embeddings have no structure then says nothing."""
+    for name in models:
+        learnt(of(evidence, name, **values), name, HALF)
+
+
+def embeddings(
+    evidence: Evidence, name: str, share: float = 1.0, table: str = "", tie: bool | None = None
+) -> list[np.ndarray]:
+    """The embeddings (positions, width) of a model's runs at a share of training; `table`: input or output, or what is shown."""
+    runs = view(evidence)
+    inside = runs.loc[(runs["name"] == name) & ((runs["model.tie"] == tie) if tie is not None else True), "id"]
+    if inside.empty or evidence.snapshots.empty:
+        raise NotEnough(f"no embeddings of {name} are there")
+    table = table or ("input" if evidence.scale == "paper" else "output")
+    rows = evidence.snapshots.loc[evidence.snapshots["run"].isin(inside) & (evidence.snapshots["share"] == share)]
+    return [row["input"] if row[table] is None else row[table] for row in rows.to_dict("records")]  # None: tied
+
+
+def first(evidence: Evidence, name: str, share: float = 1.0) -> np.ndarray | None:
+    """The embeddings of the first seed, which is drawn."""
+    try:
+        found = embeddings(evidence, name, share)
+    except NotEnough:
+        return None
+    return found[0] if found else None
+
+
+def over_seeds(found: list[np.ndarray], what: Callable[[np.ndarray], float], name: str) -> Estimate:
+    """A measure of embeddings, and the interval that seeds leave it."""
+    return spread((what(x) for x in found), name)

@@ -1,0 +1,110 @@
+"""Figures 9 and 20: position embeddings in the plane of their first two components; spirals in SSMs, none in Transformers."""
+
+from collections.abc import Callable, Sequence
+from itertools import product
+
+import pandas as pd
+
+from recollect.analysis.embeddings import pca, spiral
+from recollect.figures.scatter import scatter_figure
+from recollect.papers.item import Drawing, Item
+from recollect.papers.judge import Claim, Estimate, Evidence, Finding, all_of, at_least, at_most, exceeds
+from recollect.papers.retrievit2026.embeddings import (
+    DIFFERS,
+    FIG9_MODELS,
+    SHARES,
+    embeddings,
+    first,
+    has_learnt,
+    over_seeds,
+    studies,
+)
+from recollect.papers.retrievit2026.settings import HALF, M2_BLOCKS, TITLES, TRANSFORMERS
+
+FIG20_MODELS = (*M2_BLOCKS, "2S-M2")
+SPIRAL = "a spiral (net angle in the plane of two components over half of the angle travelled and above chance, 3/4 of a turn)"
+
+
+def _spirals(evidence: Evidence, name: str, share: float = 1.0) -> Estimate:
+    found = embeddings(evidence, name, share)
+    return over_seeds(found, lambda x: float(spiral(x).found), f"{name}: share of runs with a spiral at {share:.0%}")
+
+
+def _monotone(evidence: Evidence, name: str, share: float) -> Estimate:
+    found = embeddings(evidence, name, share)
+    return over_seeds(found, lambda x: spiral(x).monotone, f"{name}: monotone angle at {share:.0%}")
+
+
+def _deviate(evidence: Evidence) -> Finding:
+    return all_of(*(exceeds(_monotone(evidence, name, 0.25), _monotone(evidence, name, 1.0)) for name in FIG20_MODELS))
+
+
+def _no_spiral(name: str) -> Claim:
+    def test(evidence: Evidence) -> Finding:
+        has_learnt(evidence, name)
+        return at_most(_spirals(evidence, name), 0.0)
+
+    return Claim(
+        f"F6-{name}-no-spiral",
+        f"No run of {name}, once it has learnt the task (accuracy at least {HALF}), ends with a spiral",
+        test,
+    )
+
+
+def draw_planes(title: str, names: Sequence[str]) -> Callable[[Evidence, str], Drawing]:
+    """The first two principal components, a row a share of training, a column a model."""
+
+    def drawing(evidence: Evidence, caption: str) -> Drawing:
+        cells, rows = {}, []
+        for share, name in product(SHARES, names):
+            if (x := first(evidence, name, share)) is not None:
+                points, explained = pca(x, 2)
+                cells[f"{share:.0%}", TITLES[name]] = points
+                rows += [(TITLES[name], share, i + 1, *point, explained.sum()) for i, point in enumerate(points)]
+        figure = scatter_figure(
+            cells, [f"{share:.0%}" for share in SHARES], [TITLES[name] for name in names], title=title, caption=caption,
+            order="position",
+        )  # fmt: skip
+        return figure, pd.DataFrame(rows, columns=["model", "share", "position", "first", "second", "explained"])
+
+    return drawing
+
+
+FIG9 = Item(
+    "fig9",
+    "Position embeddings over training",
+    "SSMs form a spiral, Transformers none",
+    draw_planes("Figure 9: position embeddings, first two components", FIG9_MODELS),
+    studies("embeddings", FIG9_MODELS),
+    (
+        Claim(
+            "F6-spiral",
+            f"Every run of Mamba2 ends with {SPIRAL}",
+            lambda evidence: at_least(_spirals(evidence, "M2"), 1.0),
+        ),
+        *map(_no_spiral, TRANSFORMERS),
+    ),
+    DIFFERS,
+    ("snapshots",),
+)
+FIG20 = Item(
+    "fig20",
+    "Position embeddings of hybrids over training",
+    "hybrids begin with a spiral and leave it",
+    draw_planes("Figure 20: position embeddings of hybrids", FIG20_MODELS),
+    studies("embeddings-hybrids", FIG20_MODELS),
+    (
+        Claim(
+            "F6-early-spiral",
+            f"After a quarter of its training every run of every hybrid has {SPIRAL}",
+            lambda evidence: all_of(*(at_least(_spirals(evidence, name, 0.25), 1.0) for name in FIG20_MODELS)),
+        ),
+        Claim(
+            "F6-leave-spiral",
+            "In every hybrid the angle is less monotone at the end than after a quarter of the training",
+            _deviate,
+        ),
+    ),
+    DIFFERS,
+    ("snapshots",),
+)
