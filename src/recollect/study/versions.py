@@ -14,14 +14,18 @@ import recollect
 
 @cache
 def release() -> str:
-    """The version of this code, and the commit where it runs from a working copy of its repository."""
-    root = Path(recollect.__file__).parents[2]
-    if (root / ".git").exists():
+    """The version of this code, and where it runs from a working copy of its repository, the commit (`-dirty`: edited since)."""
+    folder = Path(recollect.__file__).parent
+    if (folder.parents[1] / ".git").exists():
         with suppress(OSError, subprocess.SubprocessError):
-            command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude=*"]
-            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
-            return f"{recollect.__version__} at {done.stdout.strip()}"
+            commit, edited = _git(folder, "rev-parse", "--short", "HEAD"), _git(folder, "status", "--porcelain", ".")
+            return f"{recollect.__version__} at {commit}{'-dirty' if edited else ''}"
     return recollect.__version__
+
+
+def _git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10)
+    return done.stdout.strip()
 
 
 def versions() -> dict[str, str]:
