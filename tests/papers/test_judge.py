@@ -77,6 +77,7 @@ def test_findings_are_joined():
     assert any_of(no, no).holds is False
     assert all_of(yes, no, open_).numbers == {"a": "1", "b": "2", "c": "3"}
     assert all_of(open_, open_).note == "why"
+    assert all_of(no, open_).note == "", "what left another part open does not explain a clear no"
     assert (not_(yes).holds, not_(no).holds, not_(open_).holds) == (False, True, None)
 
 

@@ -234,9 +234,10 @@ def _between(worst: float, best_case: float, estimates: list[Estimate]) -> Findi
 
 
 def _joined(findings: Iterable[Finding], holds: bool | None) -> Finding:
+    """The numbers of all findings, and the notes of those that gave the answer."""
     numbers: dict[str, str] = {}
     notes: dict[str, None] = {}
     for finding in findings:
         numbers |= finding.numbers
-        notes |= {finding.note: None} if finding.note else {}
+        notes |= {finding.note: None} if finding.note and finding.holds == holds else {}
     return Finding(holds, numbers, "; ".join(notes))

@@ -141,7 +141,7 @@ def _positions_do_nothing(name: str):
         found = [
             best(evidence.where(model=name, positions=ours), f"{name}, {theirs}") for ours, theirs in POSITIONS.items()
         ]
-        return all_of(*(within(other, found[0], SAME) for other in found[1:]))
+        return all_of(*(within(found[0], other, SAME) for other in found[1:]))
 
     return test
 
