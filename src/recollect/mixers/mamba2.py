@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from recollect.mixers.base import Mixer, State, divides, linear_flops
 from recollect.mixers.mamba import step_size_bias
 from recollect.ops.activations import silu, softplus
+from recollect.ops.gated_norm import EPS, gated_norm
 from recollect.ops.short_conv import ShortConv
 from recollect.ops.ssd import packed_ssd, ssd_step, unpacked
 from recollect.spec import SpecError
@@ -49,7 +50,7 @@ class Mamba2(Mixer):
         self.dt_bias = nn.Parameter(torch.empty(self.heads))
         self.A_log = nn.Parameter(torch.empty(self.heads))
         self.D = nn.Parameter(torch.empty(self.heads))
-        self.norm = nn.RMSNorm(inner, eps=1e-5)
+        self.norm = nn.RMSNorm(inner, eps=EPS)
         self.out = nn.Linear(inner, width, bias=False)
         self.initialise()
 
@@ -63,7 +64,7 @@ class Mamba2(Mixer):
         z, xBC, dt = self._project(x)
         xBC = self.conv(xBC)
         y = packed_ssd(xBC, dt, self._log_a(dt), self.D, self.groups, self.state)  # (batch, length, heads, p)
-        return self.out(self.norm(y.flatten(-2) * silu(z)))
+        return self.out(gated_norm(y.flatten(-2), z, self.norm.weight))
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         w, sizes = self.in_proj.weight, [self.out.in_features, self.conv.weight.shape[0], self.heads]

@@ -63,8 +63,7 @@ def packed_ssd(xBC: Tensor, dt: Tensor, log_a: Tensor, D: Tensor, groups: int, n
         return _by_chunks(x * dt[..., None], log_a, B, C) + D[:, None] * x
     short = xBC.to(short_dtype(x))
     like = _views(short, heads, groups, n)[2].detach()
-    y = _packed(short, dt.float(), log_a.float(), D.float()[None], like)[0]
-    return y.to(torch.promote_types(x.dtype, D.dtype))
+    return _packed(short, dt.float(), log_a.float(), D.float()[None], like)[0]
 
 
 def unpacked(xBC: Tensor, heads: int, groups: int, n: int) -> tuple[Tensor, Tensor, Tensor]:
