@@ -67,7 +67,7 @@ def test_packed_state_space_duality(sizes):
     "sizes",
     [
         (3, 4, 1, 64, 64, 64, "elu", True), (2, 2, 1, 256, 128, 128, "elu", True), (2, 2, 2, 200, 64, 33, "relu", True),
-        (1, 2, 3, 65, 16, 8, "identity", False),
+        (1, 2, 3, 65, 16, 8, "identity", False), (1, 2, 2, 600, 128, 128, "elu", True), (2, 1, 2, 130, 32, 32, "elu", True),
     ],
 )  # fmt: skip
 def test_linear_attention(sizes):

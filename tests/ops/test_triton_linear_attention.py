@@ -25,6 +25,9 @@ CASES = {  # members, batch, heads, length, dim, dim_v, feature, normalise
     "chunks, heads and members": (2, 1, 2, 130, 8, 20, "elu", True),
     "chunks of relu": (1, 2, 1, 70, 8, 8, "relu", True),
     "chunks of identity": (1, 1, 2, 130, 3, 8, "identity", False),
+    "pairs, heads and members": (2, 1, 2, 130, 20, 33, "elu", True),
+    "pairs of relu": (1, 2, 1, 70, 20, 8, "relu", True),
+    "pairs of identity": (1, 1, 2, 129, 33, 40, "identity", False),
 }
 NAMES = ("y", "q", "k", "v")
 
@@ -80,11 +83,11 @@ def test_a_compiled_cohort_gets_the_same(measured):
 
 def extremes() -> dict[str, bool]:
     """Whether y and its gradients are finite for tiny and for huge features, whatever the sign of their sums."""
-    q, k, v = inputs(1, 1, 1, 70, 4, 4)
     maps: tuple[Feature, ...] = ("elu", "relu", "identity")
     finite = {}
     for feature in maps:
-        scaled = [[scale * q, abs(scale) * k, v] for scale in (0.0, 1e-20, 1e4, -1e4)]
+        by_chunks_and_pairs = [inputs(1, 1, 1, 70, dim, 4) for dim in (4, 20)]
+        scaled = [[a * q, abs(a) * k, v] for q, k, v in by_chunks_and_pairs for a in (0.0, 1e-20, 1e4, -1e4)]
         found = [t for tensors in scaled for t in results(partial(kernel, feature=feature), tensors)]
         finite[feature] = all(t.isfinite().all().item() for t in found)
     return finite

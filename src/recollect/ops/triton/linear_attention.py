@@ -27,10 +27,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from recollect.ops.linear_attention import EPSILON
+from recollect.ops.triton.features import features, reciprocal, to_input
 from recollect.ops.triton.tiles import load, store
-
-NEAREST = tl.constexpr(EPSILON)
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool) -> tuple[Tensor, Tensor]:
@@ -88,32 +86,8 @@ def _arguments(q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool) -
     (_, length, heads, p), n = v.shape, q.shape[3]
     strides = [*q.stride()[:3], *k.stride()[:3], *v.stride()[:3]]
     options = choices(length, n, p, v.dtype) | {"FEATURE": feature, "NORMALISE": normalise}
+    options["EVEN"] = n == options["N"]
     return [q, k, v, *strides, length, heads, n, p], options
-
-
-@triton.jit
-def _features(x, t, length, dim, DIM: tl.constexpr, FEATURE: tl.constexpr):
-    """phi(x), and zeros where x is outside."""
-    if FEATURE == "elu":
-        wide = x.to(tl.float32)
-        phi = tl.exp(tl.where(wide > 0, 0.0, wide)) + tl.where(wide < 0, 0.0, wide)
-        inside = (t < length)[:, None] & (tl.arange(0, DIM) < dim)[None, :]
-        return tl.where(inside, phi, 0.0).to(x.dtype)
-    elif FEATURE == "relu":
-        return tl.where(x < 0, 0.0, x).to(x.dtype)
-    else:
-        return x
-
-
-@triton.jit
-def _to_input(dphi, phi, FEATURE: tl.constexpr):
-    """The gradient of x from that of phi(x), whose slope its value tells."""
-    if FEATURE == "elu":
-        return dphi * tl.minimum(phi.to(tl.float32), 1.0)
-    elif FEATURE == "relu":
-        return tl.where(phi > 0, dphi, 0.0)
-    else:
-        return dphi
 
 
 @triton.jit
@@ -126,7 +100,7 @@ def _weigh(q, k, z, CHUNK: tl.constexpr, SINGLE: tl.constexpr, NORMALISE: tl.con
         divisor = tl.sum(A, 1)
         if not SINGLE:
             divisor += tl.sum(q.to(tl.float32) * z[None, :], 1)
-        r = 1 / (divisor + tl.where(divisor < 0, -NEAREST, NEAREST))
+        r = reciprocal(divisor)
         A *= r[:, None]
     return A, r
 
@@ -135,7 +109,7 @@ def _weigh(q, k, z, CHUNK: tl.constexpr, SINGLE: tl.constexpr, NORMALISE: tl.con
 def _forward_kernel(
     y, kept, q, k, v, q_row, q_time, q_head, k_row, k_time, k_head, v_row, v_time, v_head, length, heads, n, p,
     CHUNK: tl.constexpr, N: tl.constexpr, P: tl.constexpr, SINGLE: tl.constexpr,
-    FEATURE: tl.constexpr, NORMALISE: tl.constexpr, EXACT: tl.constexpr,
+    FEATURE: tl.constexpr, NORMALISE: tl.constexpr, EVEN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     chunks = tl.cdiv(length, CHUNK)
@@ -148,7 +122,7 @@ def _forward_kernel(
         q_t = load(q + row * q_row + head * q_head, t, q_time, length, n, N).to(dtype)
         k_t = load(k + row * k_row + head * k_head, t, k_time, length, n, N).to(dtype)
         v_t = load(v + row * v_row + head * v_head, t, v_time, length, p, P).to(dtype)
-        q_t, k_t = _features(q_t, t, length, n, N, FEATURE), _features(k_t, t, length, n, N, FEATURE)
+        q_t, k_t = features(q_t, n, N, FEATURE, EVEN), features(k_t, n, N, FEATURE, EVEN)
         A, r = _weigh(q_t, k_t, z, CHUNK, SINGLE, NORMALISE, EXACT)
         if SINGLE:
             y_t = tl.dot(A.to(dtype), v_t, input_precision=EXACT)
@@ -169,7 +143,7 @@ def _forward_kernel(
 def _backward_kernel(
     grad, kept, dq, dk, dv, q, k, v, q_row, q_time, q_head, k_row, k_time, k_head, v_row, v_time, v_head,
     length, heads, n, p, CHUNK: tl.constexpr, N: tl.constexpr, P: tl.constexpr, SINGLE: tl.constexpr,
-    FEATURE: tl.constexpr, NORMALISE: tl.constexpr, EXACT: tl.constexpr,
+    FEATURE: tl.constexpr, NORMALISE: tl.constexpr, EVEN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     chunks = tl.cdiv(length, CHUNK)
@@ -187,7 +161,7 @@ def _backward_kernel(
         k_t = load(k + row * k_row + head * k_head, t, k_time, length, n, N).to(dtype)
         v_t = load(v + row * v_row + head * v_head, t, v_time, length, p, P).to(dtype)
         dy = load(grad + first * p, t, heads * p, length, p, P).to(dtype)
-        q_t, k_t = _features(q_t, t, length, n, N, FEATURE), _features(k_t, t, length, n, N, FEATURE)
+        q_t, k_t = features(q_t, n, N, FEATURE, EVEN), features(k_t, n, N, FEATURE, EVEN)
         if not SINGLE:
             before = kept + ((row * heads + head) * (chunks - 1) + chunk - 1) * (p + NORMALISE) * n + c
             is_kept = c < tl.where(chunk > 0, n, 0)
@@ -222,5 +196,5 @@ def _backward_kernel(
             dk_t = tl.dot(tl.trans(dA), q_t, acc=writing, input_precision=EXACT)
             past = (q_t.to(tl.float32) * r[:, None]).to(dtype)
             dh = tl.dot(tl.trans(dy), past, acc=dh, input_precision=EXACT)
-        store(dq + first * n, _to_input(dq_t, q_t, FEATURE), t, heads * n, length, n, N)
-        store(dk + first * n, _to_input(dk_t, k_t, FEATURE), t, heads * n, length, n, N)
+        store(dq + first * n, to_input(dq_t, q_t, FEATURE), t, heads * n, length, n, N)
+        store(dk + first * n, to_input(dk_t, k_t, FEATURE), t, heads * n, length, n, N)

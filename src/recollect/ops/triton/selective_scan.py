@@ -69,7 +69,8 @@ def backward(
     (groups, batch, _, channels), (programs, sizes, shape) = x.shape, _division(x, A)
     dx, ddt = torch.empty_like(x), torch.empty_like(dt)
     dA = x.new_empty(groups, batch, A.shape[2], channels, dtype=torch.float32)
-    dB, dC = (x.new_empty(programs // (groups * batch), *B.shape, dtype=torch.float32) for _ in range(2))
+    summands = B.dtype if B.dtype == torch.bfloat16 else torch.float32
+    dB, dC = (x.new_empty(programs // (groups * batch), *B.shape, dtype=summands) for _ in range(2))
     dbias, dD = (x.new_empty(groups, batch, channels, dtype=torch.float32) for _ in range(2))
     with torch.cuda.device_of(x):
         _backward_kernel[(programs,)](
