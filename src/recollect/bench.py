@@ -42,12 +42,13 @@ class Setting:
     batch: int = 512
     vocab: int = 8192
     layers: int = 2
+    mlp: str = "gelu"
     precision: str = "float32"
 
     def runs(self, members: int) -> list[RunSpec]:
         """Runs of this shape, with rates and seeds as in a sweep."""
         task = {"kind": "mqar", "length": self.length, "pairs": self.pairs, "vocab": self.vocab}
-        model = {"mixer": self.mixer, "width": self.width, "layers": self.layers}
+        model = {"mixer": self.mixer, "width": self.width, "layers": self.layers, "mlp": self.mlp}
         train = {"steps": 10_000, "batch": self.batch, "precision": self.precision}
         return [
             RunSpec.model_validate(
@@ -77,6 +78,7 @@ class Row:
     pairs: int
     batch: int
     layers: int
+    mlp: str
     precision: str
     members: int
     """0: one run at a time, the plain loop."""
@@ -174,8 +176,8 @@ def _cohort(
 def _row(setting: Setting, members: int, seconds: float, alone: float, run: RunSpec, best: Ceilings) -> Row:
     floor = max(work_of(run).step_flops / best.flops, step_bytes(run) / best.bytes)
     return Row(
-        run.model.title, setting.width, setting.length, setting.pairs, setting.batch, setting.layers, setting.precision,
-        members, seconds * 1000, alone / seconds, roofline=floor / seconds,
+        run.model.title, setting.width, setting.length, setting.pairs, setting.batch, setting.layers, setting.mlp,
+        setting.precision, members, seconds * 1000, alone / seconds, roofline=floor / seconds,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from recollect.mixers.base import State, linear_flops
 from recollect.ops.activations import silu
 from recollect.ops.answer_loss import answer_loss
 from recollect.ops.mlp import mlp
+from recollect.ops.norms import Norm, absorbed
 from recollect.ops.positions import rotary
 from recollect.ops.triton import short_dtype
 from recollect.spec import SpecError
@@ -36,10 +37,18 @@ class MLP(nn.Module):
         self.out = nn.Linear(hidden, width)
 
     def forward(self, x: Tensor) -> Tensor:
+        return self._from(x, self.into.weight, self.into.bias)
+
+    def after(self, norm: Norm, x: Tensor) -> Tensor:
+        """self(norm(x)), for a GPU."""
+        return self._from(*absorbed(norm, x, self.into.weight, self.into.bias))
+
+    def _from(self, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+        """The network with these as its first linear map."""
         if self.gated:
-            a, b = self.into(x).chunk(2, dim=-1)
-            return self.out(silu(a) * b)
-        return mlp(x, self.into.weight, self.into.bias, self.out.weight, self.out.bias)
+            x, gate = F.linear(x, w, b).chunk(2, dim=-1)
+            return self.out(silu(x) * gate)
+        return mlp(x, w, b, self.out.weight, self.out.bias)
 
 
 class Layer(nn.Module):
@@ -57,7 +66,7 @@ class Layer(nn.Module):
             self.mlp = nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
-        return self._finish(x, self.mixer(self.norm_mixer(x)))
+        return self._finish(x, _after(self.norm_mixer, x, self.mixer))
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         mixed, state = self.mixer.step(self.norm_mixer(x), state)
@@ -68,7 +77,7 @@ class Layer(nn.Module):
         if self.norm_mlp is None:
             return mixed
         seen = x if self.parallel else x + mixed
-        return mixed + rng.dropout(self.mlp(self.norm_mlp(seen)), self.drop)
+        return mixed + rng.dropout(_after(self.norm_mlp, seen, self.mlp), self.drop)
 
 
 if TYPE_CHECKING:
@@ -260,5 +269,11 @@ def sinusoid(position: Tensor, width: int, dtype: torch.dtype) -> Tensor:
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :width].to(dtype)
 
 
-def _norm(spec: ModelSpec) -> nn.Module:
+def _after(norm: Norm, x: Tensor, part: nn.Module) -> Tensor:
+    """part(norm(x)), on a GPU in the part's own way where it has one."""
+    own = getattr(part, "after", None) if x.is_cuda else None
+    return part(norm(x)) if own is None else own(norm, x)
+
+
+def _norm(spec: ModelSpec) -> Norm:
     return nn.LayerNorm(spec.width) if spec.norm == "layer" else nn.RMSNorm(spec.width, eps=1e-5)

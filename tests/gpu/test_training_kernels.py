@@ -1,4 +1,5 @@
-"""The kernels of attention, of the MLP, of the answers' loss and of AdamW, compiled, on a GPU; and a whole cohort with them."""
+"""The kernels of attention, of the MLP, of the gated norm, of the answers' loss and of AdamW, compiled, on a GPU; and a whole
+cohort with them."""
 
 import importlib.util
 import subprocess
@@ -7,7 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.func import vmap
 
+from recollect.architecture import ModelSpec
+from recollect.mixers.registry import BUILT_IN
+from recollect.model import build
+from recollect.ops.gated_norm import gated_norm
 from recollect.train.cohort import Cohort
 from recollect.train.run import RunSpec
 
@@ -25,7 +31,8 @@ _spec.loader.exec_module(plain)
 
 ATTENTION = [*plain.ATTENTION.values(), (3, 5, 64, 2, 32), (2, 3, 200, 3, 64), (1, 2, 257, 1, 128), (2, 2, 33, 4, 20)]
 LOSS = [*plain.LOSS.values(), (3, 7, 4, 64, 8192), (2, 5, 16, 128, 1000), (1, 3, 5, 256, 777)]
-MLP = [*plain.MLP.values(), (3, 1000, 64, 256), (2, 300, 128, 512), (2, 130, 48, 192)]
+MLP = [*plain.MLP.values(), (3, 1000, 64, 256), (2, 300, 128, 512), (2, 130, 48, 192), (1, 9000, 128, 512)]
+GATED_NORM = [*plain.GATED_NORM.values(), (3, 4096, 128), (2, 1000, 256), (2, 513, 768), (1, 300, 4096), (1, 70, 8191)]
 PRECISIONS = [(torch.float32, 1e-4), (torch.bfloat16, 1e-2)]
 
 
@@ -47,6 +54,24 @@ def test_the_mlp_is_its_definition(sizes, dtype, allowed):
     assert plain.mlp_error(*sizes, dtype=dtype, device="cuda") < allowed
 
 
+@pytest.mark.parametrize("sizes", GATED_NORM)
+@pytest.mark.parametrize(("dtype", "allowed"), PRECISIONS)
+def test_the_gated_norm_is_its_definition(sizes, dtype, allowed):
+    assert plain.gated_norm_error(*sizes, dtype=dtype, device="cuda") < allowed
+
+
+def test_the_gated_norm_gives_the_same_bits_each_time_and_short_ones_under_autocast():
+    y, z = (torch.randn(3, 5, 200, 256, device="cuda") for _ in range(2))
+    leaves = [t.requires_grad_() for t in (y, z, torch.randn(3, 256, device="cuda"))]
+    found = []
+    for _ in range(2):
+        with torch.autocast("cuda", torch.bfloat16):
+            out = vmap(gated_norm)(*leaves)
+        assert out.dtype == torch.bfloat16
+        found.append(plain.gradients(out, leaves, torch.bfloat16))
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
 @pytest.mark.parametrize("shape", [*plain.ADAMW.values(), (36, 8192, 64), (5,)])
 def test_adamw_is_its_plain_form(shape):
     assert plain.adamw_error(*shape, device="cuda") < 1e-5
@@ -64,6 +89,22 @@ def cohort_losses(mixer: str, precision: str, steps: int, compiled: bool = False
         cohort.move(grads, norms, step)
         found.append(losses)
     return torch.stack(found)
+
+
+@pytest.mark.parametrize("mixer", sorted(BUILT_IN))
+def test_a_model_gives_on_a_gpu_what_it_gives_on_the_cpu(mixer):
+    torch.set_float32_matmul_precision("highest")
+    model = build(ModelSpec(mixer=mixer, width=32, layers=2), vocabulary=64, length=40, seed=1)
+    tokens = torch.arange(80).view(2, 40) * 37 % 64
+    found = []
+    for device in ("cpu", "cuda"):
+        logits = model.to(device)(tokens.to(device))
+        grads = torch.autograd.grad(logits.square().sum(), list(model.parameters()), materialize_grads=True)
+        found.append([logits.detach().cpu(), *(g.cpu() for g in grads)])
+    names = ["logits", *(name for name, _ in model.named_parameters())]
+    for name, there, here in zip(names, found[1], found[0], strict=True):
+        off = ((there - here).norm() / here.norm().clamp(min=1e-3)).item()
+        assert off < 2e-3, f"{name} is off by {off}"
 
 
 def test_memory_is_measured_in_a_process_that_has_not_used_the_gpu_yet():

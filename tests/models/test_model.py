@@ -1,13 +1,16 @@
 """The frame around the mixers: residuals, norms, positions, hybrids, decoding."""
 
+import copy
 import math
 
 import pytest
 import torch
+from torch import nn
 
 from recollect.architecture import ModelSpec
+from recollect.mixers.attention import Attention
 from recollect.mixers.registry import BUILT_IN
-from recollect.model import build
+from recollect.model import MLP, build
 from recollect.spec import SpecError
 
 ATTENTION = {"mixer": {"kind": "attention", "heads": 2}, "parallel": True}
@@ -134,6 +137,23 @@ def test_mlp_none_leaves_out_norms_and_identity_adds_a_normalised_copy():
     layer = identity.layers[0]
     mixed = layer.mixer(layer.norm_mixer(x))
     torch.testing.assert_close(layer(x), mixed + layer.norm_mlp(x + mixed))
+
+
+@pytest.mark.parametrize("norm", [nn.LayerNorm(8), nn.RMSNorm(8, eps=1e-5)], ids=["layer", "rms"])
+@pytest.mark.parametrize(
+    "part", [MLP(8, 12, gated=False), MLP(8, 12, gated=True), Attention(8, heads=2), Attention(8, bias=False)],
+    ids=["gelu", "swiglu", "attention", "attention without biases"],
+)  # fmt: skip
+def test_a_part_that_takes_its_norm_inside_is_the_part_after_the_norm(norm, part):
+    torch.manual_seed(0)
+    norm, part = copy.deepcopy(norm).double(), copy.deepcopy(part).double()
+    x = torch.randn(2, 5, 8, dtype=torch.float64, requires_grad=True)
+    leaves = [x, *norm.parameters(), *part.parameters()]
+    for leaf in leaves[1:]:
+        nn.init.normal_(leaf)
+    both = [[y, *torch.autograd.grad(y.square().sum(), leaves)] for y in (part.after(norm, x), part(norm(x)))]
+    for inside, outside in zip(*both, strict=True):
+        torch.testing.assert_close(inside, outside)
 
 
 @pytest.mark.parametrize(

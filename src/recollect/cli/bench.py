@@ -19,6 +19,9 @@ def bench(
     batch: Annotated[int, typer.Option(min=1)] = 512,
     vocab: Annotated[int, typer.Option(min=4)] = 8192,
     layers: Annotated[int, typer.Option(min=1)] = 2,
+    mlp: Annotated[
+        str, typer.Option(help="What follows each mixer: gelu, swiglu, or none as in Mamba's own block.")
+    ] = "gelu",
     cohort: Annotated[
         list[int] | None, typer.Option(help="A cohort size, as often as wanted. Default: 1 4 12 36 128.")
     ] = None,
@@ -47,7 +50,7 @@ def bench(
     )
     rows: list[Row] = []
     for mixer in mixers or ["attention"]:
-        setting = Setting(mixer, width, length, pairs, batch, vocab, layers, chosen)
+        setting = Setting(mixer, width, length, pairs, batch, vocab, layers, mlp, chosen)
         with console.status(f"timing {mixer}"):
             for row in measure(setting, cohort or [1, 4, 12, 36, 128], place, best, compiled and cuda):
                 rows.append(row)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from recollect.mixers.base import Mixer, State, divides, linear_flops
 from recollect.ops.attention import attention, attention_definition, projected_attention
+from recollect.ops.norms import Norm, absorbed
 from recollect.ops.positions import alibi, bucket, distance, hard_alibi, rotary
 from recollect.ops.short_conv import ShortConv
 from recollect.spec import SpecError, nearest
@@ -62,13 +63,23 @@ class Attention(Mixer):
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         if self.plain:
-            return self.out(projected_attention(x, self.qkv.weight, self.qkv.bias, self.heads).flatten(2))
+            return self._plainly(x, self.qkv.weight, self.qkv.bias)
         q, k, v = self._project(x, [conv(x) for conv in self.convs.values()])
         position = torch.arange(x.shape[1], device=x.device)
         if self.positions == "rotary":
             q, k = (rotary(t, position, self.rotary_fraction) for t in (q, k))
         y = attention(q, k, v, self._bias(distance(position, position), x.dtype), self.dropout)  # (batch, h, length, d)
         return self.out(y.transpose(1, 2).flatten(2))
+
+    def after(self, norm: Norm, x: Tensor) -> Tensor:
+        """self(norm(x)), for a GPU."""
+        if self.plain and self.qkv.bias is not None:
+            return self._plainly(*absorbed(norm, x, self.qkv.weight, self.qkv.bias))
+        return self(norm(x))
+
+    def _plainly(self, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+        """All of it where q, k and v are nothing but W x + b."""
+        return self.out(projected_attention(x, w, b, self.heads).flatten(2))
 
     def _project(self, x: Tensor, convolved: list[Tensor]) -> list[Tensor]:
         """Queries, keys and values, each from x or from its own convolution of x: three of (batch, h, length, d)."""

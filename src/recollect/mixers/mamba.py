@@ -144,9 +144,18 @@ class SelectiveSSM(nn.Module):
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """dt before its bias and softplus, B and C."""
-        state = self.A_log.shape[1]
-        dt, B, C = self.x_proj(x).split([self.dt_proj.in_features, state, state], dim=-1)
-        return F.linear(dt, self.dt_proj.weight), B, C
+        rank, state = self.dt_proj.in_features, self.A_log.shape[1]
+        if not x.is_cuda:
+            dt, B, C = self.x_proj(x).split([rank, state, state], dim=-1)
+            return F.linear(dt, self.dt_proj.weight), B, C
+        extra = (
+            -rank % 8,
+            -2 * state % 8,
+        )  # zeros, so that rows are a multiple of 16 bytes, as a GPU's products want them
+        w_dt, w_BC = self.x_proj.weight.split([rank, 2 * state])
+        w = torch.cat([F.pad(w_dt, (0, 0, 0, extra[0])), F.pad(w_BC, (0, 0, 0, extra[1]))])
+        dt, B, C, _ = F.linear(x, w).split([rank + extra[0], state, state, extra[1]], dim=-1)
+        return F.linear(dt, F.pad(self.dt_proj.weight, (0, extra[0]))), B, C
 
     def initial_state(self, batch: int) -> Tensor:
         """(batch, channels, n), zeros."""
