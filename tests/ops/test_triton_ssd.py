@@ -35,6 +35,7 @@ PACKED = {  # members, batch, length, heads, groups, p, n, log_a of the stronges
     "packed, chunks, two groups": (2, 1, 130, 4, 2, 3, 5, -0.1),
     "packed, chunks, a group a head": (2, 1, 130, 2, 2, 8, 8, -0.1),
     "packed, total decays": (1, 1, 70, 2, 1, 3, 8, -1e30),
+    "packed, more heads than a program takes": (1, 1, 70, 10, 1, 3, 5, -0.1),
 }
 NAMES = ("y", "x", "log_a", "B", "C")
 PACKED_NAMES = ("y", "xBC", "dt", "log_a", "D")
