@@ -50,8 +50,8 @@ def far(got: list[Tensor], expected: list[Tensor]) -> float:
 
 
 def gradients(y: Tensor, leaves: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
-    """y and the gradients of a weighted sum of it, with weights that `dtype` holds exactly."""
-    weights = torch.linspace(-1, 1, y.numel(), dtype=dtype, device=y.device).view_as(y).to(y.dtype)
+    """y and the gradients of a weighted sum of it, with weights that `dtype` holds exactly and whose sums do not vanish."""
+    weights = torch.linspace(-1, 2, y.numel(), dtype=dtype, device=y.device).view_as(y).to(y.dtype)
     return [y, *torch.autograd.grad((y * weights).sum(), leaves, materialize_grads=True)]
 
 
