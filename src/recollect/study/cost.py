@@ -3,10 +3,10 @@
 Operations are those of matrix products and scans, as the mixers count them: a training step is three forward passes (one
 forward, two backward), a measurement is one. On a GPU a full cohort's step takes about
 
-    seconds a run = T / members + bytes / B + operations / P
+    seconds a run = T / members + a mixer's bytes / its B + other bytes / R + operations / P
 
-with T what a cohort's step takes however few its members, P the rate of large products, and B the rate at which a mixer's layers
-move bytes: less than the memory's rate by what they move beyond the least, and by what their kernels compute meanwhile. All were
+with T what a cohort's step takes however few its members, P the rate of large products, R that of memory, and B the rate at which
+a mixer moves bytes: less than the memory's by what it moves beyond the least, and by what its kernels compute meanwhile. All were
 fitted to times on an NVIDIA H200 in bfloat16 (docs/benchmarks.md): width 64 with rows of 64 tokens, width 128 with rows of 256.
 """
 
@@ -25,11 +25,13 @@ STEP = 1.2e-3
 """T, seconds."""
 PRODUCTS = 3.9e14
 """P, operations a second."""
+REST = 3.7e12
+"""R, bytes a second."""
 BYTES = {
-    "attention": 2.3e12, "linear_attention": 2.2e12, "hyena": 2.2e12, "mamba": 1.15e12, "mamba2": 1.4e12, "deltanet": 1.35e12,
+    "attention": 2.4e12, "linear_attention": 1.9e12, "hyena": 1.8e12, "mamba": 8e11, "mamba2": 1e12, "deltanet": 7.5e11,
 }  # fmt: skip
 """B, bytes a second, by mixer."""
-OTHER = 1e12
+OTHER = 7e11
 """B of mixers that were not measured: an assumption."""
 LONGER = 4.0
 """How many times longer float32 takes: an assumption, after one measurement (2-layer Mamba, nine members: 4.6)."""
@@ -72,7 +74,13 @@ def row_flops(model: Model, task: Task) -> tuple[float, bool]:
 
 
 def step_bytes(run: RunSpec) -> float:
-    """Bytes a training step moves at the least: what no implementation that keeps its layers apart avoids.
+    """Bytes a training step moves at the least: what no implementation that keeps its layers apart avoids."""
+    rest, mixers = bytes_moved(run)
+    return rest + sum(mixers.values())
+
+
+def bytes_moved(run: RunSpec) -> tuple[float, dict[str, float]]:
+    """Those bytes but for the mixers', and the mixers', by kind.
 
     The inputs and outputs of every linear map once forward, and twice backward; parameters, gradients and both moments once in,
     once out.
@@ -81,10 +89,17 @@ def step_bytes(run: RunSpec) -> float:
     size = 2 if run.train.precision == "bfloat16" else 4
     tokens = run.train.batch * run.task.row_length
     answers = run.train.batch * run.task.batch(0, "test", 1).answers.shape[1]
-    inside = [m for layer in [*model.layers, *model.second] for m in layer.modules() if isinstance(m, nn.Linear)]
-    moved = sum(3 * tokens * (m.in_features + m.out_features) * size for m in inside)
-    moved += 3 * answers * run.model.width * size + 2 * tokens * run.model.width * size
-    return moved + 8 * 4 * sum(p.numel() for p in model.parameters())
+
+    def of(part: nn.Module) -> float:
+        maps = [m for m in part.modules() if isinstance(m, nn.Linear)]
+        return sum(3.0 * tokens * (m.in_features + m.out_features) * size for m in maps)
+
+    layers = [*model.layers, *model.second]
+    mixers = dict.fromkeys([layer.kind for layer in layers], 0.0)
+    for layer in layers:
+        mixers[layer.kind] += of(layer.mixer)
+    rest = sum(of(layer.mlp) for layer in layers) + (3 * answers + 2 * tokens) * run.model.width * size
+    return rest + 8 * 4 * sum(p.numel() for p in model.parameters()), mixers
 
 
 def outline_of(run: RunSpec) -> Model:
@@ -94,10 +109,9 @@ def outline_of(run: RunSpec) -> Model:
 
 def gpu_seconds(run: RunSpec, members: int) -> float:
     """Seconds that one of so many runs takes in a cohort on an H200, measurements and compilation included."""
-    work = work_of(run)
-    rates = [BYTES.get(mixer.kind, OTHER) for mixer in run.model.mixers()]
-    mean = len(rates) / sum(1 / rate for rate in rates)  # as times add up
-    step = step_bytes(run) / mean + work.step_flops / PRODUCTS
+    work, (rest, mixers) = work_of(run), bytes_moved(run)
+    moving = rest / REST + sum(moved / BYTES.get(kind, OTHER) for kind, moved in mixers.items())
+    step = moving + work.step_flops / PRODUCTS
     step = STEP / members + step * (1.0 if run.train.precision == "bfloat16" else LONGER)
     measuring = work.measured_flops / work.step_flops * step
     return run.train.total_steps * step + measuring + COMPILING / members
