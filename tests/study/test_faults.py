@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -281,8 +282,14 @@ def test_snapshots_of_another_study_are_left_alone(here):
 
 
 def started(*words) -> subprocess.Popen:
-    """The study as a process of its own, training by now."""
-    process = subprocess.Popen(command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    """The study as a process of its own, training by now.
+
+    It minds SIGINT also where a shell runs the tests in the background, and so has it ignored.
+    """
+    minding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(
+        command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=minding
+    )
     assert process.stdout is not None
     assert "study s: 8 runs" in process.stdout.readline()
     while not Path("store.sqlite.holder").exists():
