@@ -1,7 +1,7 @@
 """Kernels of state-space duality (Dao & Gu 2024); formula and plain form in ops/ssd.py.
 
 A row is cut into chunks. First a program takes one head of one row from chunk to chunk and leaves the state h (p x n) before
-each; then a program takes one chunk of some heads that share B and C:
+each (ssd_states.py); then a program takes one chunk of some heads that share B and C:
 
     S = C B^T        A = S * w + D 1        y = A x + read * (C h^T)        h' = left h + x^T (B * write)
 
@@ -30,11 +30,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from recollect.ops.triton.activations import LOG2E
 from recollect.ops.triton.linear_attention import choices, outputs, rows_of_vectors
+from recollect.ops.triton.ssd_states import decays, state, state_gradients_kernel, states_kernel
 from recollect.ops.triton.tiles import load, store
 
-FORGOTTEN = tl.constexpr(-128.0)  # the least logarithm of a decay: its exponential is zero
 LEAST = 1.2e-38  # divides in place of a smaller dt, whose gradient is then zero
 MOST = 8
 """Heads of a program, at most: they are taken one after another."""
@@ -48,7 +47,7 @@ def forward(
     grid, arguments, options = _arguments(x, log_a, B, C, dt, D)
     with torch.cuda.device_of(x):
         if not options["SINGLE"]:
-            _states_kernel[x.shape[0] * x.shape[2],](kept, *arguments, **options)
+            states_kernel[x.shape[0] * x.shape[2],](kept, *arguments, **options)
         _forward_kernel[grid](y, kept, *arguments, **options)
     return y, kept
 
@@ -69,7 +68,7 @@ def backward(
     dkept = torch.empty_like(kept)
     with torch.cuda.device_of(x):
         if not options["SINGLE"]:
-            _state_gradients_kernel[rows * heads,](grad, dkept, *arguments, **options)
+            state_gradients_kernel[rows * heads,](grad, dkept, *arguments, **options)
         _backward_kernel[grid](grad, dkept, dx, dlog_a, to_B, to_C, ddt, dD, *of_x, *of_B, *arguments, **options)
         if not options["SINGLE"]:
             _between_kernel[grid](grad, kept, dkept, dlog_a, to_B, to_C, ddt, *of_B, *arguments, **options)
@@ -102,24 +101,6 @@ def _arguments(
 
 
 @triton.jit
-def _decays(log_a, dt, t, heads, length, SCALED: tl.constexpr):
-    """w, read, write, left and dt."""
-    log = tl.load(log_a + t * heads, mask=t < length, other=0.0)
-    log = tl.where(log < FORGOTTEN, FORGOTTEN, log).to(tl.float64) * LOG2E  # powers of two are the quicker ones
-    running, whole = tl.cumsum(log, 0), tl.sum(log, 0)
-    # In two floats, so that the difference of two sums keeps small decays behind a large one.
-    high = running.to(tl.float32)
-    low = (running - high.to(tl.float64)).to(tl.float32)
-    between = (high[:, None] - high[None, :]) + (low[:, None] - low[None, :])
-    w = tl.exp2(tl.where(t[None, :] <= t[:, None], between, -float("inf")))
-    write, step = tl.exp2((whole - running).to(tl.float32)), 1.0
-    if SCALED:
-        step = tl.load(dt + t * heads, mask=t < length, other=1.0)
-        w, write = w * step[None, :], write * step
-    return w, tl.exp2(high), write, tl.exp2(whole.to(tl.float32)), step
-
-
-@triton.jit
 def _diagonal(x, t):
     """Only the diagonal of x."""
     return tl.where(t[None, :] == t[:, None], x, 0.0)
@@ -138,64 +119,6 @@ def _place(length, heads, CHUNK: tl.constexpr, EACH: tl.constexpr, SINGLE: tl.co
 
 
 @triton.jit
-def _state(kept, which, row, head, heads, chunks, p, n, P: tl.constexpr, N: tl.constexpr):
-    """Where the state between chunk `which` and the next one lies, (p, n), and its mask: of nothing before the first chunk or
-    after the last."""
-    d, c = tl.arange(0, P), tl.arange(0, N)
-    there = tl.where((which >= 0) & (which < chunks - 1), n, 0)
-    at = kept + ((row * heads + head) * (chunks - 1) + which) * p * n
-    return at + d[:, None] * n + c[None, :], (d < p)[:, None] & (c < there)[None, :]
-
-
-@triton.jit
-def _states_kernel(
-    kept, x, log_a, B, C, dt, D, batch, x_row, x_time, x_head, B_row, B_time, B_group, length, heads, groups, n, p,
-    CHUNK: tl.constexpr, N: tl.constexpr, P: tl.constexpr, EACH: tl.constexpr, SINGLE: tl.constexpr,
-    SCALED: tl.constexpr, EXACT: tl.constexpr,
-):  # fmt: skip
-    row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
-    chunks = tl.cdiv(length, CHUNK)
-    dtype: tl.constexpr = kept.dtype.element_ty
-    i = tl.arange(0, CHUNK)
-    of_head = row * length * heads + head
-    x += row * x_row + head * x_head
-    B += row * B_row + head // (heads // groups) * B_group
-    h = tl.zeros([P, N], tl.float32)
-    for chunk in range(chunks - 1):
-        t = chunk * CHUNK + i
-        x_t, B_t = load(x, t, x_time, length, p, P).to(dtype), load(B, t, B_time, length, n, N)
-        _, _, write, left, _ = _decays(log_a + of_head, dt + of_head, t, heads, length, SCALED)
-        written = (B_t.to(tl.float32) * write[:, None]).to(dtype)
-        h = tl.dot(tl.trans(x_t), written, acc=left * h, input_precision=EXACT)
-        at, inside = _state(kept, chunk, row, head, heads, chunks, p, n, P, N)
-        tl.store(at, h.to(dtype), mask=inside)
-
-
-@triton.jit
-def _state_gradients_kernel(
-    grad, dkept, x, log_a, B, C, dt, D, batch, x_row, x_time, x_head, B_row, B_time, B_group, length, heads, groups, n, p,
-    CHUNK: tl.constexpr, N: tl.constexpr, P: tl.constexpr, EACH: tl.constexpr, SINGLE: tl.constexpr,
-    SCALED: tl.constexpr, EXACT: tl.constexpr,
-):  # fmt: skip
-    row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
-    chunks = tl.cdiv(length, CHUNK)
-    dtype: tl.constexpr = dkept.dtype.element_ty
-    i = tl.arange(0, CHUNK)
-    of_head = row * length * heads + head
-    C += row * B_row + head // (heads // groups) * B_group
-    dh = tl.zeros([P, N], tl.float32)
-    for later in range(chunks - 1):
-        chunk = chunks - 1 - later
-        t = chunk * CHUNK + i
-        dy, C_t = load(grad + of_head * p, t, heads * p, length, p, P).to(dtype), load(C, t, B_time, length, n, N)
-        _, read, _, left, _ = _decays(log_a + of_head, dt + of_head, t, heads, length, SCALED)
-        past = (C_t.to(tl.float32) * read[:, None]).to(dtype)
-        dh = tl.dot(tl.trans(dy), past, acc=left * dh, input_precision=EXACT)
-        at, inside = _state(dkept, chunk - 1, row, head, heads, chunks, p, n, P, N)
-        tl.store(at, dh.to(dtype), mask=inside)
-
-
-@triton.jit
 def _forward_kernel(
     y, kept, x, log_a, B, C, dt, D, batch, x_row, x_time, x_head, B_row, B_time, B_group, length, heads, groups, n, p,
     CHUNK: tl.constexpr, N: tl.constexpr, P: tl.constexpr, EACH: tl.constexpr, SINGLE: tl.constexpr,
@@ -211,13 +134,13 @@ def _forward_kernel(
     for head in range(part * EACH, part * EACH + EACH):
         of_head = row * length * heads + head
         x_t = load(x + row * x_row + head * x_head, t, x_time, length, p, P).to(dtype)
-        w, read, _, _, _ = _decays(log_a + of_head, dt + of_head, t, heads, length, SCALED)
+        w, read, _, _, _ = decays(log_a + of_head, dt + of_head, t, heads, length, SCALED)
         A = S * w
         if SCALED:
             A += _diagonal(tl.load(D + row // batch * heads + head), t)
         y_t = tl.dot(A.to(dtype), x_t, input_precision=EXACT)
         if not SINGLE:
-            at, inside = _state(kept, chunk - 1, row, head, heads, chunks, p, n, P, N)
+            at, inside = state(kept, chunk - 1, row, head, heads, chunks, p, n, P, N)
             h = tl.load(at, mask=inside, other=0.0)
             y_t += read[:, None] * tl.dot(C_t, tl.trans(h), input_precision=EXACT)
         store(y + of_head * p, y_t, t, heads * p, length, p, P)
@@ -244,13 +167,13 @@ def _backward_kernel(
         of_head = row * length * heads + head
         x_t = load(x + row * x_row + head * x_head, t, x_time, length, p, P).to(dtype)
         dy = load(grad + of_head * p, t, heads * p, length, p, P).to(dtype)
-        w, _, write, _, step = _decays(log_a + of_head, dt + of_head, t, heads, length, SCALED)
+        w, _, write, _, step = decays(log_a + of_head, dt + of_head, t, heads, length, SCALED)
         A = S * w
         if SCALED:
             A += _diagonal(tl.load(D + row // batch * heads + head), t)
         dx_t = tl.dot(tl.trans(A.to(dtype)), dy, input_precision=EXACT)
         if not SINGLE:
-            at, inside = _state(dkept, chunk, row, head, heads, chunks, p, n, P, N)
+            at, inside = state(dkept, chunk, row, head, heads, chunks, p, n, P, N)
             dh = tl.load(at, mask=inside, other=0.0)
             written = (B_t.to(tl.float32) * write[:, None]).to(dtype)
             dx_t = tl.dot(written, tl.trans(dh), acc=dx_t, input_precision=EXACT)
@@ -295,13 +218,13 @@ def _between_kernel(
         of_head = row * length * heads + head
         x_t = load(x + row * x_row + head * x_head, t, x_time, length, p, P).to(dtype)
         dy = load(grad + of_head * p, t, heads * p, length, p, P).to(dtype)
-        _, read, write, left, _ = _decays(log_a + of_head, dt + of_head, t, heads, length, SCALED)
-        at, inside = _state(kept, chunk - 1, row, head, heads, chunks, p, n, P, N)
+        _, read, write, left, _ = decays(log_a + of_head, dt + of_head, t, heads, length, SCALED)
+        at, inside = state(kept, chunk - 1, row, head, heads, chunks, p, n, P, N)
         h = tl.load(at, mask=inside, other=0.0)
         reading = read[:, None] * tl.dot(dy, h, input_precision=EXACT)
         dC_t += reading
         dlog = tl.cumsum(tl.sum(C_t * reading, 1), 0, reverse=True)
-        at, inside = _state(dkept, chunk, row, head, heads, chunks, p, n, P, N)
+        at, inside = state(dkept, chunk, row, head, heads, chunks, p, n, P, N)
         dh = tl.load(at, mask=inside, other=0.0)
         writing = write[:, None] * tl.dot(x_t, dh, input_precision=EXACT)
         dB_t += writing
