@@ -39,7 +39,7 @@ class MLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self._from(x, self.into.weight, self.into.bias)
 
-    def after(self, norm: Norm, x: Tensor) -> Tensor:
+    def after_norm(self, norm: Norm, x: Tensor) -> Tensor:
         """self(norm(x)), for a GPU."""
         return self._from(*absorbed(norm, x, self.into.weight, self.into.bias))
 
@@ -271,7 +271,7 @@ def sinusoid(position: Tensor, width: int, dtype: torch.dtype) -> Tensor:
 
 def _after(norm: Norm, x: Tensor, part: nn.Module) -> Tensor:
     """part(norm(x)), on a GPU in the part's own way where it has one."""
-    own = getattr(part, "after", None) if x.is_cuda else None
+    own = getattr(part, "after_norm", None) if x.is_cuda else None
     return part(norm(x)) if own is None else own(norm, x)
 
 

@@ -151,7 +151,7 @@ def test_a_part_that_takes_its_norm_inside_is_the_part_after_the_norm(norm, part
     leaves = [x, *norm.parameters(), *part.parameters()]
     for leaf in leaves[1:]:
         nn.init.normal_(leaf)
-    both = [[y, *torch.autograd.grad(y.square().sum(), leaves)] for y in (part.after(norm, x), part(norm(x)))]
+    both = [[y, *torch.autograd.grad(y.square().sum(), leaves)] for y in (part.after_norm(norm, x), part(norm(x)))]
     for inside, outside in zip(*both, strict=True):
         torch.testing.assert_close(inside, outside)
 

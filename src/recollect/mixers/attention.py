@@ -71,7 +71,7 @@ class Attention(Mixer):
         y = attention(q, k, v, self._bias(distance(position, position), x.dtype), self.dropout)  # (batch, h, length, d)
         return self.out(y.transpose(1, 2).flatten(2))
 
-    def after(self, norm: Norm, x: Tensor) -> Tensor:
+    def after_norm(self, norm: Norm, x: Tensor) -> Tensor:
         """self(norm(x)), for a GPU."""
         if self.plain and self.qkv.bias is not None:
             return self._plainly(*absorbed(norm, x, self.qkv.weight, self.qkv.bias))
