@@ -270,9 +270,14 @@ def sinusoid(position: Tensor, width: int, dtype: torch.dtype) -> Tensor:
 
 
 def _after(norm: Norm, x: Tensor, part: nn.Module) -> Tensor:
-    """part(norm(x)), on a GPU in the part's own way where it has one."""
-    own = getattr(part, "after_norm", None) if x.is_cuda else None
+    """part(norm(x)); for training on a GPU in the part's own way where it has one, unless somebody listens to it."""
+    heard = part._forward_hooks or part._forward_pre_hooks
+    own = getattr(part, "after_norm", None) if _trains_on_gpu(x) and not heard else None
     return part(norm(x)) if own is None else own(norm, x)
+
+
+def _trains_on_gpu(x: Tensor) -> bool:
+    return x.is_cuda and torch.is_grad_enabled()
 
 
 def _norm(spec: ModelSpec) -> Norm:

@@ -156,6 +156,18 @@ def test_a_part_that_takes_its_norm_inside_is_the_part_after_the_norm(norm, part
         torch.testing.assert_close(inside, outside)
 
 
+def test_hooks_hear_parts_that_take_their_norm_inside(monkeypatch):
+    monkeypatch.setattr("recollect.model._trains_on_gpu", lambda x: torch.is_grad_enabled())
+    model = build(ModelSpec(mixer="attention", width=8, layers=1), 16, 6, seed=0)
+    tokens, heard = torch.arange(6)[None], []
+    inside = model(tokens)
+    for part in (model.layers[0].mixer, model.layers[0].mlp):
+        part.register_forward_pre_hook(lambda part, given: heard.append(given[0]))
+    torch.testing.assert_close(model(tokens), inside)
+    assert len(heard) == 2
+    assert all(x.mean(-1).abs().max() < 1e-5 for x in heard), "they are given what the norm gives"
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
