@@ -270,7 +270,7 @@ def sinusoid(position: Tensor, width: int, dtype: torch.dtype) -> Tensor:
 
 
 def _after(norm: Norm, x: Tensor, part: nn.Module) -> Tensor:
-    """part(norm(x)); for training on a GPU in the part's own way where it has one, unless somebody listens to it."""
+    """part(norm(x)); for training on a GPU in the part's own way where it has one (ops/norms.py), unless a hook listens to it."""
     heard = not torch.compiler.is_compiling() and (part._forward_hooks or part._forward_pre_hooks)
     own = getattr(part, "after_norm", None) if _trains_on_gpu(x) and not heard else None
     return part(norm(x)) if own is None else own(norm, x)

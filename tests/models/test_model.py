@@ -168,6 +168,22 @@ def test_hooks_hear_parts_that_take_their_norm_inside(monkeypatch):
     assert all(x.mean(-1).abs().max() < 1e-5 for x in heard), "they are given what the norm gives"
 
 
+def test_a_mixer_derived_from_attention_keeps_its_own_forward(monkeypatch):
+    class Twice(Attention):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    monkeypatch.setattr("recollect.model._trains_on_gpu", lambda x: True)
+    model = build(ModelSpec(mixer="attention", width=8, layers=1), 16, 6, seed=0)
+    x, once = torch.randn(1, 6, 8), model.layers[0].mixer
+    model.layers[0].mlp = nn.Identity()
+    model.layers[0].norm_mlp = None
+    before = model.layers[0](x)
+    model.layers[0].mixer = Twice(8)
+    model.layers[0].mixer.load_state_dict(once.state_dict())
+    torch.testing.assert_close(model.layers[0](x), 2 * before)
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

@@ -58,6 +58,7 @@ class Attention(Mixer):
         convs = {name: ShortConv(width, kernel, activation=conv_activation) for name in conv if conv != "none"}
         self.convs = cast(dict[str, ShortConv], nn.ModuleDict(convs))
         self.plain = not (convs or window or dropout) and positions == "none"
+        self.absorbs = self.plain and bias and type(self) is Attention  # a subclass may have a forward of its own
         if positions == "relative":
             self.relative = nn.Parameter(torch.zeros(32, heads))  # one number a distance bucket and head
 
@@ -73,7 +74,7 @@ class Attention(Mixer):
 
     def after_norm(self, norm: Norm, x: Tensor) -> Tensor:
         """self(norm(x)), for a GPU."""
-        if self.plain and self.qkv.bias is not None:
+        if self.absorbs:
             return self._plainly(*absorbed(norm, x, self.qkv.weight, self.qkv.bias))
         return self(norm(x))
 

@@ -148,14 +148,12 @@ class SelectiveSSM(nn.Module):
         if not x.is_cuda:
             dt, B, C = self.x_proj(x).split([rank, state, state], dim=-1)
             return F.linear(dt, self.dt_proj.weight), B, C
-        extra = (
-            -rank % 8,
-            -2 * state % 8,
-        )  # zeros, so that rows are a multiple of 16 bytes, as a GPU's products want them
+        # Zeros fill what each product reads and writes up to multiples of 16 bytes, as a GPU wants them.
+        more_dt, more_BC = -rank % 8, -2 * state % 8
         w_dt, w_BC = self.x_proj.weight.split([rank, 2 * state])
-        w = torch.cat([F.pad(w_dt, (0, 0, 0, extra[0])), F.pad(w_BC, (0, 0, 0, extra[1]))])
-        dt, B, C, _ = F.linear(x, w).split([rank + extra[0], state, state, extra[1]], dim=-1)
-        return F.linear(dt, F.pad(self.dt_proj.weight, (0, extra[0]))), B, C
+        w = torch.cat([F.pad(w_dt, (0, 0, 0, more_dt)), F.pad(w_BC, (0, 0, 0, more_BC))])
+        dt, B, C, _ = F.linear(x, w).split([rank + more_dt, state, state, more_BC], dim=-1)
+        return F.linear(dt, F.pad(self.dt_proj.weight, (0, more_dt))), B, C
 
     def initial_state(self, batch: int) -> Tensor:
         """(batch, channels, n), zeros."""

@@ -151,30 +151,26 @@ def _divided(y: Tensor) -> Tensor:
     return y[..., :-1] / (divisor + torch.where(divisor < 0, -EPSILON, EPSILON))
 
 
+def _kernels(q: Tensor, v: Tensor):
+    """The kernels for rows like these: by a state from chunk to chunk, or by pairs of tokens."""
+    from recollect.ops.triton import linear_attention, linear_attention_pairs
+
+    return linear_attention_pairs if linear_attention_pairs.serves(q, v) else linear_attention
+
+
 def _registered(feature: Feature, normalise: bool) -> Callable[..., tuple[Tensor, Tensor]]:
     """The kernels for one feature map as an op of q, k (rows, length, heads, dim) and v (rows, length, heads, dim_v)."""
 
     def forward(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        from recollect.ops.triton import linear_attention as by_chunks
-        from recollect.ops.triton import linear_attention_pairs as by_pairs
-
-        return (by_pairs if by_pairs.serves(q, v) else by_chunks).forward(q, k, v, feature, normalise)
+        return _kernels(q, v).forward(q, k, v, feature, normalise)
 
     def backward(
         grad: Tensor, q: Tensor, k: Tensor, v: Tensor, y: Tensor, kept: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        from recollect.ops.triton import linear_attention as by_chunks
-        from recollect.ops.triton import linear_attention_pairs as by_pairs
-
-        if by_pairs.serves(q, v):
-            return by_pairs.backward(grad, q, k, v, y, kept, feature, normalise)
-        return by_chunks.backward(grad, q, k, v, kept, feature, normalise)
+        return _kernels(q, v).backward(grad, q, k, v, y, kept, feature, normalise)
 
     def fake(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        from recollect.ops.triton import linear_attention as by_chunks
-        from recollect.ops.triton import linear_attention_pairs as by_pairs
-
-        return by_pairs.outputs(v, normalise) if by_pairs.serves(q, v) else by_chunks.outputs(q, v, normalise)
+        return _kernels(q, v).outputs(q, v, normalise)
 
     def fake_backward(
         grad: Tensor, q: Tensor, k: Tensor, v: Tensor, y: Tensor, kept: Tensor

@@ -11,6 +11,7 @@ fitted to times on an NVIDIA H200 in bfloat16 (docs/benchmarks.md): width 64 wit
 """
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 
 from torch import nn
@@ -94,12 +95,12 @@ def bytes_moved(run: RunSpec) -> tuple[float, dict[str, float]]:
         maps = [m for m in part.modules() if isinstance(m, nn.Linear)]
         return sum(3.0 * tokens * (m.in_features + m.out_features) * size for m in maps)
 
-    layers = [*model.layers, *model.second]
-    mixers = dict.fromkeys([layer.kind for layer in layers], 0.0)
-    for layer in layers:
+    rest = (3.0 * answers + 2 * tokens) * run.model.width * size + 8 * 4 * sum(p.numel() for p in model.parameters())
+    mixers: dict[str, float] = defaultdict(float)
+    for layer in [*model.layers, *model.second]:
         mixers[layer.kind] += of(layer.mixer)
-    rest = sum(of(layer.mlp) for layer in layers) + (3 * answers + 2 * tokens) * run.model.width * size
-    return rest + 8 * 4 * sum(p.numel() for p in model.parameters()), mixers
+        rest += of(layer.mlp)
+    return rest, mixers
 
 
 def outline_of(run: RunSpec) -> Model:

@@ -25,3 +25,10 @@ def short_dtype(x: Tensor) -> torch.dtype | None:
     device = x.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
     return dtype if dtype in (torch.bfloat16, torch.float16) else None
+
+
+def stages(x: Tensor, most: int) -> int:
+    """Into how many stages a kernel's loop is cut, so that it reads ahead: as many as were fastest on an H200 in bfloat16 where
+    there is as much shared memory (compute capabilities 9 and 10), else one."""
+    roomy = x.is_cuda and torch.cuda.get_device_capability(x.device)[0] in (9, 10)
+    return most if roomy and x.dtype == torch.bfloat16 else 1

@@ -41,9 +41,9 @@ def forward(q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool) -> t
 
 
 def backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, kept: Tensor, feature: str, normalise: bool
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, y: Tensor, kept: Tensor, feature: str, normalise: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of q, k and v."""
+    """The gradients of q, k and v (y is for the kernels of linear_attention_pairs.py)."""
     arguments, options = _arguments(q, k, v, feature, normalise)
     dq, dk, dv = (x.new_empty(x.shape) for x in (q, k, v))
     with torch.cuda.device_of(v):

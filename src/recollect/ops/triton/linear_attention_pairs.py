@@ -20,7 +20,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.triton import stages
 from recollect.ops.triton.features import features, reciprocal, to_input
+from recollect.ops.triton.linear_attention import rows_of_vectors
 from recollect.ops.triton.tiles import load, store
 
 BLOCK = 64
@@ -32,15 +34,15 @@ def serves(q: Tensor, v: Tensor) -> bool:
     return BLOCK < v.shape[1] <= 4 * max(q.shape[3], v.shape[3]) and v.dtype != torch.float16
 
 
-def outputs(v: Tensor, normalise: bool) -> tuple[Tensor, Tensor]:
-    """Room for y and for r, the latter empty without a divisor."""
+def outputs(q: Tensor, v: Tensor, normalise: bool) -> tuple[Tensor, Tensor]:
+    """Room for y and for r, the latter empty without a divisor (q is for those of linear_attention.py)."""
     rows, length, heads, _ = v.shape
     return v.new_empty(v.shape), v.new_empty(rows, heads, length if normalise else 0, dtype=torch.float32)
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool) -> tuple[Tensor, Tensor]:
     """y and r."""
-    y, r = outputs(v, normalise)
+    y, r = outputs(q, v, normalise)
     grid, arguments, options = _arguments(q, k, v, feature, normalise)
     with torch.cuda.device_of(v):
         _forward_kernel[grid](y, r, *arguments, **options)
@@ -62,14 +64,14 @@ def backward(
 
 def _arguments(q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool) -> tuple[tuple[int, int], list, dict]:
     """The grid, and what all kernels take: tensors, strides and sizes; and the choices that are compiled in."""
-    q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
+    q, k, v = (rows_of_vectors(x) for x in (q, k, v))
     (rows, length, heads, p), n = v.shape, q.shape[3]
     strides = [*q.stride()[:3], *k.stride()[:3], *v.stride()[:3]]
     N, P = (max(triton.next_power_of_2(size), 16) for size in (n, p))
     exact = v.dtype == torch.float32
     options = {
         "BLOCK": BLOCK, "N": N, "P": P, "FEATURE": feature, "NORMALISE": normalise, "EVEN": n == N,
-        "EXACT": "ieee" if exact else "tf32", "num_warps": 4, "num_stages": 1 if exact else 2,
+        "EXACT": "ieee" if exact else "tf32", "num_warps": 4, "num_stages": stages(v, 2),
     }  # fmt: skip
     return (rows * heads, triton.cdiv(length, BLOCK)), [q, k, v, *strides, length, heads, n, p], options
 

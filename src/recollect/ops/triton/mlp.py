@@ -23,13 +23,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.triton import stages
+
 
 def forward(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
     """y."""
     x, b1, b2, w1, w2 = (t.contiguous() for t in (x, b1, b2, w1.to(x.dtype), w2.to(x.dtype)))
     groups, tokens, width = x.shape
     y = torch.empty_like(x)
-    options = _options(x, w1.shape[1], *((128, 64, 4, 3) if width <= 64 else (64, 32, 4, 3)))
+    rows, part = (128, 64) if width <= 64 else (64, 32)
+    options = _options(x, w1.shape[1], rows, part, warps=4, ahead=3)
     with torch.cuda.device_of(x):
         _forward_kernel[groups, triton.cdiv(tokens, options["ROWS"])](
             x, w1, b1, w2, b2, y, tokens, width, w1.shape[1], **options
@@ -46,8 +49,9 @@ def backward(
     groups, tokens, width = x.shape
     hidden = w1.shape[1]
     active, dh = (x.new_empty(groups, tokens, hidden) for _ in range(2))
-    options = _options(x, hidden, *((64, 64, 4, 3) if width <= 64 else (64, 128, 8, 4)))
-    span = 1024 if width <= 64 else 4096  # rows that a program walks over
+    # A program walks over `span` rows.
+    part, warps, ahead, span = (64, 4, 3, 1024) if width <= 64 else (128, 8, 4, 4096)
+    options = _options(x, hidden, 64, part, warps, ahead)
     parts, spans = triton.cdiv(hidden, options["HIDDEN"]), triton.cdiv(tokens, span)
     options |= {"SPAN": span, "SLICE": triton.next_power_of_2(triton.cdiv(width, parts))}
     db1, db2 = (x.new_empty(groups, spans, size, dtype=torch.float32) for size in (hidden, width))  # summands
@@ -65,19 +69,19 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
     return torch.bmm(a.mT, b) if a.dtype == torch.float32 else torch.bmm(a.mT, b, out_dtype=torch.float32)
 
 
-def _options(x: Tensor, hidden: int, rows: int, part: int, warps: int, stages: int) -> dict:
+def _options(x: Tensor, hidden: int, rows: int, part: int, warps: int, ahead: int) -> dict:
     """Tiles of rows and of a part of the hidden layer, given as they were fastest on an H200; in float32 smaller, to fit."""
     exact = x.dtype == torch.float32
     tokens, width = x.shape[1:]
     if exact:
-        rows, part, warps, stages = 32, 32, 4, 1
+        rows, part, warps = 32, 32, 4
     rows = min(max(triton.next_power_of_2(tokens), 16), rows)
     wide = max(triton.next_power_of_2(width), 16)
     return {
         "ROWS": rows, "HIDDEN": part, "WIDTH": wide,
         "EVEN": tokens % rows == 0 and hidden % part == 0 and width == wide,  # then nothing needs a mask
         "EXACT": "ieee" if exact else "tf32",  # the latter is not looked at for shorter numbers
-        "num_warps": warps, "num_stages": stages,
+        "num_warps": warps, "num_stages": stages(x, ahead),
     }  # fmt: skip
 
 

@@ -30,6 +30,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.triton import stages
 from recollect.ops.triton.linear_attention import choices, outputs, rows_of_vectors
 from recollect.ops.triton.ssd_states import decays, state, state_gradients_kernel, states_kernel
 from recollect.ops.triton.tiles import load, store
@@ -96,7 +97,7 @@ def _arguments(
     return (
         (rows * triton.cdiv(length, options["CHUNK"]) * (heads // each),),
         [x, log_a.contiguous(), B, C, *scale, *x.stride()[:3], *B.stride()[:3], length, heads, groups, n, p],
-        options | {"EACH": each, "SCALED": dt is not None, "num_stages": 2 if x.dtype == torch.bfloat16 else 1},
+        options | {"EACH": each, "SCALED": dt is not None, "num_stages": stages(x, 2)},
     )
 
 

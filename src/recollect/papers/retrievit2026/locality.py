@@ -81,6 +81,7 @@ def _not_local(family: str) -> tuple[Claim, ...]:
 
 
 def near(evidence: Evidence, name: str, **which) -> Estimate:
+    """`nearness` of a model's embeddings over seeds; `which` as `embeddings` takes it."""
     words = "".join(
         f", {'tied' if value is True else 'untied' if value is False else value}" for value in which.values()
     )
