@@ -12,7 +12,7 @@ from torch.func import functional_call, vmap
 
 from recollect.mixers.mamba import Mamba
 from recollect.mixers.rwkv import RWKV
-from recollect.ops.selective_scan import selective_scan, selective_scan_definition
+from recollect.ops.selective_scan import selective_scan, selective_scan_definition, side_by_side
 from recollect.ops.short_conv import short_conv, short_conv_definition
 from recollect.ops.wkv import wkv, wkv_definition
 
@@ -174,7 +174,8 @@ def test_times_of_a_cohort_of_36(op, inputs, sizes):
     tensors = inputs(*sizes)
     if op == "selective_scan_kernel":
         x, dt, bias, A, B, C, D = tensors
-        tensors = [x.bfloat16(), dt.bfloat16(), bias, A, B.bfloat16(), C.bfloat16(), D]  # as under autocast
+        BC = torch.cat([B, C], dim=-1)
+        tensors = [x.bfloat16(), dt.bfloat16(), side_by_side(bias, A, D), BC.bfloat16()]  # as under autocast
     elif op == "wkv":
         tensors[2:] = [t.flatten(0, 1) for t in tensors[2:]]
     forward, backward = (getattr(torch.ops.recollect, name) for name in (op, f"{op}_backward"))

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch.func import vmap
 
 from recollect.architecture import ModelSpec
 from recollect.mixers.registry import BUILT_IN
 from recollect.model import build
-from recollect.ops.gated_norm import gated_norm
 from recollect.train.cohort import Cohort
 from recollect.train.run import RunSpec
 
@@ -32,7 +30,6 @@ _spec.loader.exec_module(plain)
 ATTENTION = [*plain.ATTENTION.values(), (3, 5, 64, 2, 32), (2, 3, 200, 3, 64), (1, 2, 257, 1, 128), (2, 2, 33, 4, 20)]
 LOSS = [*plain.LOSS.values(), (3, 7, 4, 64, 8192), (2, 5, 16, 128, 1000), (1, 3, 5, 256, 777)]
 MLP = [*plain.MLP.values(), (3, 1000, 64, 256), (2, 300, 128, 512), (2, 130, 48, 192), (1, 9000, 128, 512)]
-GATED_NORM = [*plain.GATED_NORM.values(), (3, 4096, 128), (2, 1000, 256), (2, 513, 768), (1, 300, 4096), (1, 70, 8191)]
 PRECISIONS = [(torch.float32, 1e-4), (torch.bfloat16, 1e-2)]
 
 
@@ -52,24 +49,6 @@ def test_the_answers_loss_is_its_definition(sizes, dtype, allowed):
 @pytest.mark.parametrize(("dtype", "allowed"), PRECISIONS)
 def test_the_mlp_is_its_definition(sizes, dtype, allowed):
     assert plain.mlp_error(*sizes, dtype=dtype, device="cuda") < allowed
-
-
-@pytest.mark.parametrize("sizes", GATED_NORM)
-@pytest.mark.parametrize(("dtype", "allowed"), PRECISIONS)
-def test_the_gated_norm_is_its_definition(sizes, dtype, allowed):
-    assert plain.gated_norm_error(*sizes, dtype=dtype, device="cuda") < allowed
-
-
-def test_the_gated_norm_gives_the_same_bits_each_time_and_short_ones_under_autocast():
-    y, z = (torch.randn(3, 5, 200, 256, device="cuda") for _ in range(2))
-    leaves = [t.requires_grad_() for t in (y, z, torch.randn(3, 256, device="cuda"))]
-    found = []
-    for _ in range(2):
-        with torch.autocast("cuda", torch.bfloat16):
-            out = vmap(gated_norm)(*leaves)
-        assert out.dtype == torch.bfloat16
-        found.append(plain.gradients(out, leaves, torch.bfloat16))
-    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
 @pytest.mark.parametrize("shape", [*plain.ADAMW.values(), (36, 8192, 64), (5,)])

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from recollect.ops.ssd import CHUNK, packed_ssd, segment_sum, ssd, ssd_definition
+from recollect.ops.ssd import CHUNK, segment_sum, ssd, ssd_definition
 
 NAMES = ("y", "x", "log_a", "B", "C")
 
@@ -43,28 +43,6 @@ def test_a_member_is_the_same_to_the_bit_in_any_company(length):
     for size in (2, 3):
         for name, few, many in zip(NAMES, among[size], among[8], strict=True):
             assert torch.equal(few, many[:size]), f"{name} differs between {size} and 8 members"
-
-
-@pytest.mark.parametrize("length", [1, 65])
-@pytest.mark.parametrize("groups", [1, 2, 4])
-def test_packed_form_is_the_recurrence_of_dt_x_with_the_skip(groups, length):
-    torch.manual_seed(groups)
-    heads, p, n = 4, 3, 5
-    x, dt = torch.randn(2, length, heads, p).double(), torch.rand(2, length, heads).double()
-    B, C = torch.randn(2, 2, length, groups, n).double()
-    D = torch.randn(heads).double()
-
-    def apart(x, dt, B, C, D):
-        B, C = (t.repeat_interleave(heads // groups, dim=2) for t in (B, C))
-        return ssd_definition(dt[..., None] * x, -dt, B, C) + D[:, None] * x
-
-    def packed(x, dt, B, C, D):
-        xBC = torch.cat([t.flatten(2) for t in (x, B, C)], dim=-1)
-        return packed_ssd(xBC, dt, -dt, D, groups, n)
-
-    expected, got = (results(op, [x, dt, B, C, D]) for op in (apart, packed))
-    for name, a, b in zip(("y", "x", "dt", "B", "C", "D"), got, expected, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9, msg=lambda m, name=name: f"{name}: {m}")
 
 
 def test_without_decay_it_is_linear_attention():

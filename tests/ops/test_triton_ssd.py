@@ -6,14 +6,13 @@ far the kernels are from the definition, and the tests here judge it.
 
 import json
 import sys
-from functools import partial
 
 import pytest
 import torch
 from torch import Tensor
 from torch.func import vmap
 
-from recollect.ops.ssd import _packed, _ssd, _views, packed_ssd, ssd, ssd_definition, unpacked
+from recollect.ops.ssd import _ssd, ssd, ssd_definition
 
 CASES = {  # members, batch, length, heads, of them with B and C of their own, p, n, log_a of the strongest decay
     "one of each": (1, 1, 1, 1, 1, 1, 1, -1.0),
@@ -26,19 +25,7 @@ CASES = {  # members, batch, length, heads, of them with B and C of their own, p
     "total decays": (1, 1, 70, 2, 1, 3, 8, -1e30),
     "decays of nothing": (1, 1, 70, 1, 1, 3, 8, -float("inf")),
 }
-PACKED = {  # members, batch, length, heads, groups, p, n, log_a of the strongest decay
-    "packed, one of each": (1, 1, 1, 1, 1, 1, 1, -1.0),
-    "packed, one chunk, one group": (2, 2, 33, 3, 1, 5, 3, -1.0),
-    "packed, one chunk, two groups": (1, 2, 64, 4, 2, 8, 20, -1.0),
-    "packed, one chunk, a group a head": (3, 1, 7, 3, 3, 3, 8, -1.0),
-    "packed, a chunk and one token": (2, 2, 65, 2, 1, 20, 7, -0.1),
-    "packed, chunks, two groups": (2, 1, 130, 4, 2, 3, 5, -0.1),
-    "packed, chunks, a group a head": (2, 1, 130, 2, 2, 8, 8, -0.1),
-    "packed, total decays": (1, 1, 70, 2, 1, 3, 8, -1e30),
-    "packed, more heads than a program takes": (1, 1, 70, 10, 1, 3, 5, -0.1),
-}
 NAMES = ("y", "x", "log_a", "B", "C")
-PACKED_NAMES = ("y", "xBC", "dt", "log_a", "D")
 
 
 def inputs(
@@ -53,15 +40,6 @@ def inputs(
     return [x, log_a, B, C]
 
 
-def packed_inputs(
-    members: int, batch: int, length: int, heads: int, groups: int, p: int, n: int, strongest: float
-) -> list[Tensor]:
-    """xBC, dt, log_a and D, of which each member has its own."""
-    x, log_a, B, C = inputs(members, batch, length, heads, groups, p, n, strongest)
-    xBC = torch.cat([t.flatten(-2) for t in (x, B, C)], dim=-1)
-    return [xBC, 0.01 + torch.rand_like(log_a), log_a, torch.randn(members, heads)]
-
-
 def results(op, tensors: list[Tensor]) -> list[Tensor]:
     leaves = [t.detach().requires_grad_() for t in tensors]
     y = vmap(op)(*leaves)
@@ -71,28 +49,6 @@ def results(op, tensors: list[Tensor]) -> list[Tensor]:
 
 def kernel(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
     return _ssd(x, log_a, B, C)[0]
-
-
-def packed_kernel(xBC: Tensor, dt: Tensor, log_a: Tensor, D: Tensor, groups: int, n: int) -> Tensor:
-    return _packed(xBC, dt, log_a, D[None], _views(xBC, D.shape[0], groups, n)[2].detach())[0]
-
-
-def packed_definition(xBC: Tensor, dt: Tensor, log_a: Tensor, D: Tensor, groups: int, n: int) -> Tensor:
-    x, B, C = unpacked(xBC, D.shape[0], groups, n)
-    return ssd_definition(x * dt[..., None], log_a, B, C) + D[:, None] * x
-
-
-def packed_errors(
-    *sizes, op=packed_kernel, dtype: torch.dtype = torch.float32, device: str = "cpu"
-) -> dict[str, float]:
-    """||kernel - definition|| / ||definition|| of the result and of every gradient."""
-    xBC, dt, log_a, D = (t.to(device) for t in packed_inputs(*sizes))
-    tensors, (groups, n) = [xBC.to(dtype), dt, log_a, D], (sizes[4], sizes[6])
-    got = results(partial(op, groups=groups, n=n), tensors)
-    expected = results(partial(packed_definition, groups=groups, n=n), [t.double() for t in tensors])
-    assert [t.dtype for t in got[1:]] == [dtype, *[torch.float32] * 3]
-    pairs = zip(PACKED_NAMES, got, expected, strict=True)
-    return {name: ((a - b).norm() / b.norm().clamp(min=1e-9)).item() for name, a, b in pairs}
 
 
 def errors(*sizes, op=kernel, dtype: torch.dtype = torch.float32, device: str = "cpu") -> dict[str, float]:
@@ -105,16 +61,15 @@ def errors(*sizes, op=kernel, dtype: torch.dtype = torch.float32, device: str = 
     return {name: ((a - b).norm() / b.norm().clamp(min=1e-9)).item() for name, a, b in pairs}
 
 
-@pytest.mark.parametrize("case", [*CASES, *PACKED])
+@pytest.mark.parametrize("case", CASES)
 def test_kernels_are_the_recurrence_forward_and_backward(case, measured):
     for name, error in measured[case].items():
         assert error < 1e-4, f"{name} is off by {error}"
 
 
 def test_short_numbers_go_through_the_kernels(measured):
-    for case in ("in float16", "packed, in float16"):
-        for name, error in measured[case].items():
-            assert error < 1e-3, f"{name} is off by {error}"
+    for name, error in measured["in float16"].items():
+        assert error < 1e-3, f"{name} is off by {error}"
 
 
 def test_small_decays_survive_behind_a_large_one(measured):
@@ -122,7 +77,7 @@ def test_small_decays_survive_behind_a_large_one(measured):
 
 
 def test_a_compiled_cohort_gets_the_same(measured):
-    assert measured["compiled"] == {"plain": 0, "packed": 0}
+    assert measured["compiled"] == 0
 
 
 def behind_a_large_decay() -> dict[str, float]:
@@ -134,25 +89,16 @@ def behind_a_large_decay() -> dict[str, float]:
     return {"y": ((y - exact).norm() / exact.norm()).item()}
 
 
-def compiled() -> dict[str, float]:
+def compiled() -> float:
     """How far a cohort's numbers are from themselves when the ops around the kernel are traced, shapes and all."""
-    sizes, found = (2, 1, 65, 2, 1, 4, 4, -1.0), {}
-    for name, op, tensors in (
-        ("plain", kernel, inputs(*sizes)),
-        ("packed", partial(packed_kernel, groups=1, n=4), packed_inputs(*sizes)),
-    ):
-        plain, traced = results(op, tensors), results(torch.compile(op, backend="aot_eager"), tensors)
-        found[name] = max((a - b).abs().max().item() for a, b in zip(plain, traced, strict=True))
-    return found
+    tensors = inputs(2, 1, 65, 2, 1, 4, 4, -1.0)
+    plain, traced = results(kernel, tensors), results(torch.compile(kernel, backend="aot_eager"), tensors)
+    return max((a - b).abs().max().item() for a, b in zip(plain, traced, strict=True))
 
 
 if __name__ == "__main__":
-    found = {
-        "in float16": errors(*CASES["chunks of heads that share, and members"], op=ssd, dtype=torch.float16),
-        "packed, in float16": packed_errors(*PACKED["packed, chunks, two groups"], op=packed_ssd, dtype=torch.float16),
-    }
+    found: dict = {"in float16": errors(*CASES["chunks of heads that share, and members"], op=ssd, dtype=torch.float16)}
     assert "recollect.ops.triton.ssd" in sys.modules, "the plain form was measured"
     found |= {case: errors(*sizes) for case, sizes in CASES.items()}
-    found |= {case: packed_errors(*sizes) for case, sizes in PACKED.items()}
     found |= {"behind a large decay": behind_a_large_decay(), "compiled": compiled()}
     json.dump(found, sys.stdout)

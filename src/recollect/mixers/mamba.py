@@ -1,7 +1,7 @@
 """Mamba (Gu & Dao 2023), and its S6 core as the mixer of a Transformer layer.
 
     u = silu(conv(W_u x))        z = W_z x        y = W_out (S6(u) * silu(z))
-    S6: dt = softplus(W_dt W_r u + b_dt), B = W_B u, C = W_C u, then the selective scan (ops/selective_scan.py)
+    S6: dt = softplus(W_dt W_r u + b_dt), B = W_B u, C = W_C u, then the selective scan (ops/mamba.py)
 
 Glossary: dt = step size, from a projection of rank r; A, B, C, D = the state-space model's; n = state; z = gate;
 inner = expand x width, the channels of the scan.
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from recollect.mixers.base import Mixer, State, linear_flops
 from recollect.ops.activations import silu
+from recollect.ops.mamba import mamba, step_and_state
 from recollect.ops.selective_scan import selective_scan, selective_step
 from recollect.ops.short_conv import ShortConv
 from recollect.spec import SpecError
@@ -46,12 +47,15 @@ class Mamba(Mixer):
         self.out = nn.Linear(inner, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        inner = self.out.in_features
+        conv, ssm, inner = self.conv, self.ssm, self.out.in_features
+        heard = not torch.compiler.is_compiling() and (ssm._forward_hooks or ssm._forward_pre_hooks)
+        if conv is not None and conv.bias is not None and not heard:
+            return self.out(mamba(self.in_proj(x), conv.weight, conv.bias, *ssm.weights()))
         if x.is_cuda:  # one product each, for the gradient of parts of one would be put together by copying
             u, *z = (F.linear(x, part) for part in self.in_proj.weight.split(inner))  # (batch, length, inner)
         else:
             u, *z = self.in_proj(x).split(inner, dim=-1)
-        y = self.ssm(silu(u) if self.conv is None else self.conv(u))
+        y = ssm(silu(u) if conv is None else conv(u))
         return self.out(y * silu(z[0]) if z else y)
 
     def initial_state(self, batch: int) -> State:
@@ -144,16 +148,11 @@ class SelectiveSSM(nn.Module):
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """dt before its bias and softplus, B and C."""
-        rank, state = self.dt_proj.in_features, self.A_log.shape[1]
-        if not x.is_cuda:
-            dt, B, C = self.x_proj(x).split([rank, state, state], dim=-1)
-            return F.linear(dt, self.dt_proj.weight), B, C
-        # Zeros fill what each product reads and writes up to multiples of 16 bytes, as a GPU wants them.
-        more_dt, more_BC = -rank % 8, -2 * state % 8
-        w_dt, w_BC = self.x_proj.weight.split([rank, 2 * state])
-        w = torch.cat([F.pad(w_dt, (0, 0, 0, more_dt)), F.pad(w_BC, (0, 0, 0, more_BC))])
-        dt, B, C, _ = F.linear(x, w).split([rank + more_dt, state, state, more_BC], dim=-1)
-        return F.linear(dt, F.pad(self.dt_proj.weight, (0, more_dt))), B, C
+        return step_and_state(x, self.x_proj.weight, self.dt_proj.weight)
+
+    def weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """w_x, w_dt, b_dt, A_log and D (ops/mamba.py)."""
+        return self.x_proj.weight, self.dt_proj.weight, self.dt_proj.bias, self.A_log, self.D
 
     def initial_state(self, batch: int) -> Tensor:
         """(batch, channels, n), zeros."""

@@ -1,7 +1,7 @@
 """Mamba2 (Dao & Gu 2024): heads with one scalar decay each, so that the scan is made of matrix products.
 
     z, (x, B, C), dt = W_in x        x, B, C = silu(conv(x, B, C))        dt = softplus(dt + b_dt)
-    h_t = exp(dt_t A) h_{t-1} + dt_t B_t x_t^T        y_t = h_t^T C_t + D x_t        (ops/ssd.py)
+    h_t = exp(dt_t A) h_{t-1} + dt_t B_t x_t^T        y_t = h_t^T C_t + D x_t        (ops/mamba2.py)
     out = W_out RMSNorm(y * silu(z))
 
 Glossary: dt = step size of a head; A, B, C, D = the state-space model's; n = state; p = head dim; z = gate;
@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from recollect.mixers.base import Mixer, State, divides, linear_flops
 from recollect.mixers.mamba import step_size_bias
 from recollect.ops.activations import silu, softplus
-from recollect.ops.gated_norm import EPS, gated_norm
+from recollect.ops.mamba2 import EPS, mamba2, unpacked
 from recollect.ops.short_conv import ShortConv
-from recollect.ops.ssd import packed_ssd, ssd_step, unpacked
+from recollect.ops.ssd import ssd_step
 from recollect.spec import SpecError
 
 
@@ -61,26 +61,22 @@ class Mamba2(Mixer):
         self.D.fill_(1)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        z, xBC, dt = self._project(x)
-        xBC = self.conv(xBC)
-        y = packed_ssd(xBC, dt, self._log_a(dt), self.D, self.groups, self.state)  # (batch, length, heads, p)
-        return self.out(gated_norm(y.flatten(-2), z, self.norm.weight))
+        w = self.in_proj.weight
+        if x.is_cuda:
+            w = F.pad(w, (0, 0, 0, -len(w) % 16))  # rows of a multiple of 32 bytes, as a GPU wants them
+        conv, own = self.conv, (self.dt_bias, self.A_log, self.D, self.norm.weight)
+        assert conv.bias is not None
+        return self.out(mamba2(F.linear(x, w), conv.weight, conv.bias, *own, self.groups))
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        w, sizes = self.in_proj.weight, [self.out.in_features, self.conv.weight.shape[0], self.heads]
-        if x.is_cuda:  # one product each, for the gradient of parts of one would be put together by copying
-            z, xBC, dt = (_product(x, part) for part in w.split(sizes))
-        else:
-            z, xBC, dt = F.linear(x, w).split(sizes, dim=-1)
+        """z, x with B and C before their convolution, and dt."""
+        z, xBC, dt = self.in_proj(x).split([self.out.in_features, len(self.conv.weight), self.heads], dim=-1)
         return z, xBC, softplus(dt + self.dt_bias)
-
-    def _log_a(self, dt: Tensor) -> Tensor:  # as dt
-        return -self.A_log.exp() * dt
 
     def _scanned(self, xBC: Tensor, dt: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """x (..., heads, p), log_a (..., heads), B and C (..., heads or 1, n)."""
-        x, B, C = unpacked(xBC, self.heads, self.groups, self.state)
-        return x, self._log_a(dt), B, C
+        x, B, C = unpacked(xBC, self.out.in_features, self.heads, self.groups)
+        return x, -self.A_log.exp() * dt, B, C
 
     def initial_state(self, batch: int) -> State:
         head_dim = self.out.in_features // self.heads
@@ -101,9 +97,3 @@ class Mamba2(Mixer):
     def flops(self, length: int) -> int:
         scan = 5 * length * self.state * self.out.in_features  # the recurrence's: decay h, B x^T, their sum, and h^T C
         return linear_flops(length, self.in_proj, self.out) + self.conv.flops(length) + scan
-
-
-def _product(x: Tensor, w: Tensor) -> Tensor:
-    """F.linear(x, w) by rows of a multiple of 16 bytes, as a GPU's products want them."""
-    rows = len(w)
-    return F.linear(x, F.pad(w, (0, 0, 0, -rows % 8)))[..., :rows]

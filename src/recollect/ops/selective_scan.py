@@ -49,8 +49,13 @@ def selective_scan(x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C:
     """The same with its own backward, which keeps few of the states, through our kernels where they apply."""
     if not available(x):
         return _step_by_step(x, dt, bias, A, B, C, D)
-    y, _ = _kernels(*(t.unsqueeze(0).contiguous() for t in (x, dt, bias, A, B, C, D)))
+    y, _ = _kernels(*(t.unsqueeze(0) for t in (x, dt, side_by_side(bias, A, D), torch.cat([B, C], dim=-1))))
     return y.squeeze(0)
+
+
+def side_by_side(bias: Tensor, A: Tensor, D: Tensor) -> Tensor:
+    """What a channel has of its own, as the kernels take it: (..., n + 2, channels), A's n columns, then bias and D."""
+    return torch.cat([A.mT.float(), bias[..., None, :].float(), D[..., None, :].float()], dim=-2)
 
 
 @precise
@@ -129,38 +134,35 @@ def _fake_backward(
 _scan = folded("selective_scan", _forward, _backward, _fake, _fake_backward)
 
 
-# The kernels take everything as it comes, each tensor in its own dtype, and sum in float32.
+# The kernels take x, dt, B and C as they come, each in its own dtype, and sum in float32.
 
 
-def _kernel_forward(
-    x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor
-) -> tuple[Tensor, Tensor]:
+def _kernel_forward(x: Tensor, dt: Tensor, own: Tensor, BC: Tensor) -> tuple[Tensor, Tensor]:
     from recollect.ops.triton import selective_scan as kernels
 
-    return kernels.forward(x, dt, bias, A, B, C, D)
+    return kernels.forward(x, dt, own, BC)
 
 
 def _kernel_backward(
-    grad: Tensor, x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, y: Tensor, kept: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    grad: Tensor, x: Tensor, dt: Tensor, own: Tensor, BC: Tensor, y: Tensor, kept: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     from recollect.ops.triton import selective_scan as kernels
 
-    return kernels.backward(grad, x, dt, bias, A, B, C, D, kept)
+    dBC = BC.new_empty(BC.shape)
+    return *kernels.backward(grad, x, dt, own, BC, kept, dBC), dBC
 
 
-def _kernel_fake(
-    x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor
-) -> tuple[Tensor, Tensor]:
+def _kernel_fake(x: Tensor, dt: Tensor, own: Tensor, BC: Tensor) -> tuple[Tensor, Tensor]:
     from recollect.ops.triton import selective_scan as kernels
 
-    return kernels.outputs(x, A)
+    return kernels.outputs(x, own)
 
 
 def _kernel_fake_backward(
-    grad: Tensor, x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, y: Tensor, kept: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    dx, ddt, dbias, dA, dB, dC, dD = (t.new_empty(t.shape) for t in (x, dt, bias, A, B, C, D))
-    return dx, ddt, dbias, dA, dB, dC, dD
+    grad: Tensor, x: Tensor, dt: Tensor, own: Tensor, BC: Tensor, y: Tensor, kept: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    dx, ddt, down, dBC = (t.new_empty(t.shape) for t in (x, dt, own, BC))
+    return dx, ddt, down, dBC
 
 
 _kernels = folded("selective_scan_kernel", _kernel_forward, _kernel_backward, _kernel_fake, _kernel_fake_backward)

@@ -6,12 +6,11 @@
 Written out, y_t = sum_{s <= t} (a_{s+1} ... a_t) (C_t . B_s) x_s: attention with a decaying causal mask. The sequence is cut
 into chunks; within a chunk that form is used, and between chunks the recurrence carries h.
 
-Mamba2 writes B_t (dt_t x_t)^T and reads h_t^T C_t + D x_t, with x, B and C side by side in one tensor: `packed_ssd`.
+Mamba2, which writes B_t (dt_t x_t)^T and reads h_t^T C_t + D x_t, has an op of its own around the same kernels: ops/mamba2.py.
 
-Shapes: x (batch, length, heads, p), log_a, dt (batch, length, heads), B, C (batch, length, heads or 1, n), D (heads,), y as x;
-xBC (batch, length, heads p + 2 groups n), where a group is the heads that share their B and C.
+Shapes: x (batch, length, heads, p), log_a (batch, length, heads), B, C (batch, length, heads or 1, n), y as x.
 
-Glossary: h = state; a = decay in (0, 1], given as its logarithm; B, C = keys and queries; x = values; dt = step size (positive).
+Glossary: h = state; a = decay in (0, 1], given as its logarithm; B, C = keys and queries; x = values.
 """
 
 import math
@@ -52,32 +51,6 @@ def ssd(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
         return _by_chunks(x, log_a, B, C)
     dtype = short_dtype(x)
     return _ssd(x.to(dtype), log_a.float(), B.to(dtype), C.to(dtype))[0].to(x.dtype)
-
-
-def packed_ssd(xBC: Tensor, dt: Tensor, log_a: Tensor, D: Tensor, groups: int, n: int) -> Tensor:
-    """ssd(dt x, log_a, B, C) + D x; the kernel reads x, B and C where they lie and leaves their gradients so."""
-    heads = dt.shape[-1]
-    x, B, C = _views(xBC, heads, groups, n)
-    if not kernel_serves(x, B, C):
-        x, B, C = unpacked(xBC, heads, groups, n)
-        return _by_chunks(x * dt[..., None], log_a, B, C) + D[:, None] * x
-    short = xBC.to(short_dtype(x))
-    like = _views(short, heads, groups, n)[2].detach()
-    return _packed(short, dt.float(), log_a.float(), D.float()[None], like)[0]
-
-
-def unpacked(xBC: Tensor, heads: int, groups: int, n: int) -> tuple[Tensor, Tensor, Tensor]:
-    """x (..., heads, p), B and C (..., heads or 1, n)."""
-    x, B, C = _views(xBC, heads, groups, n)
-    if groups > 1:
-        B, C = (t.repeat_interleave(heads // groups, dim=-2) for t in (B, C))
-    return x, B, C
-
-
-def _views(xBC: Tensor, heads: int, groups: int, n: int) -> tuple[Tensor, Tensor, Tensor]:
-    """x (..., heads, p), B and C (..., groups, n), where they lie."""
-    x, B, C = xBC.split([xBC.shape[-1] - 2 * groups * n, groups * n, groups * n], dim=-1)
-    return x.unflatten(-1, (heads, -1)), B.unflatten(-1, (groups, n)), C.unflatten(-1, (groups, n))
 
 
 @precise
@@ -127,13 +100,13 @@ def _before_each(written: Tensor, log_decay: Tensor) -> Tensor:
     return torch.stack(states, dim=1)
 
 
-# The kernels as ops: one of x, B and C apart, one of all three side by side.
+# The kernels as an op.
 
 
 def _forward(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
     from recollect.ops.triton import ssd as kernels
 
-    return kernels.forward(x, log_a, B, C)
+    return kernels.forward(x, log_a, B, C)[:2]
 
 
 def _backward(
@@ -142,7 +115,7 @@ def _backward(
     from recollect.ops.triton import ssd as kernels
 
     dx, dB, dC = (t.new_empty(t.shape) for t in (x, B, C))
-    dlog_a, _, _ = kernels.backward(grad, x, log_a, B, C, None, None, kept, dx, dB, dC)
+    (dlog_a,) = kernels.backward(grad, x, log_a, B, C, kept, kernels.running(x, log_a), dx, dB, dC)
     return dx, dlog_a, dB, dC
 
 
@@ -160,37 +133,3 @@ def _fake_backward(
 
 
 _ssd = folded("ssd", *offered("ssd", _forward, _backward, _fake), _fake, _fake_backward)
-
-
-def _packed_forward(xBC: Tensor, dt: Tensor, log_a: Tensor, D: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-    """D (1, heads), or (members, heads) where members fold into the batch; `like` C, which tells the sizes by its shape."""
-    from recollect.ops.triton import ssd as kernels
-
-    x, B, C = _views(xBC, dt.shape[-1], *like.shape[-2:])
-    return kernels.forward(x, log_a, B, C, dt, D)
-
-
-def _packed_backward(
-    grad: Tensor, xBC: Tensor, dt: Tensor, log_a: Tensor, D: Tensor, like: Tensor, y: Tensor, kept: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    from recollect.ops.triton import ssd as kernels
-
-    dxBC = xBC.new_empty(xBC.shape)
-    (x, B, C), (dx, dB, dC) = (_views(t, dt.shape[-1], *like.shape[-2:]) for t in (xBC, dxBC))
-    dlog_a, ddt, dD = kernels.backward(grad, x, log_a, B, C, dt, D, kept, dx, dB, dC)
-    return dxBC, ddt, dlog_a, dD
-
-
-def _packed_fake(xBC: Tensor, dt: Tensor, log_a: Tensor, D: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-    x, B, C = _views(xBC, dt.shape[-1], *like.shape[-2:])
-    return _fake(x, log_a, B, C)
-
-
-def _packed_fake_backward(
-    grad: Tensor, xBC: Tensor, dt: Tensor, log_a: Tensor, D: Tensor, like: Tensor, y: Tensor, kept: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    dxBC, ddt, dlog_a, dD = (t.new_empty(t.shape) for t in (xBC, dt, log_a, D))
-    return dxBC, ddt, dlog_a, dD
-
-
-_packed = folded("packed_ssd", _packed_forward, _packed_backward, _packed_fake, _packed_fake_backward)

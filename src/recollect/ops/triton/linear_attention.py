@@ -56,7 +56,7 @@ def backward(
 def outputs(q: Tensor, v: Tensor, normalise: bool) -> tuple[Tensor, Tensor]:
     """Room for y and for the states that are kept, in the type of the products' operands: bfloat16, or else float32."""
     rows, length, heads, p = v.shape
-    states = -(-length // _chunk(length)) - 1
+    states = -(-length // chunk_of(length)) - 1
     dtype = v.dtype if v.dtype == torch.bfloat16 else torch.float32
     return v.new_empty(v.shape), v.new_empty(rows, heads, states, p + normalise, q.shape[3], dtype=dtype)
 
@@ -70,13 +70,13 @@ def choices(length: int, n: int, p: int, dtype: torch.dtype) -> dict:
     """What is compiled in for queries and keys of n numbers and values of p: sizes, precision, warps."""
     N, P = (max(triton.next_power_of_2(size), 16) for size in (n, p))
     return {
-        "CHUNK": _chunk(length), "N": N, "P": P, "SINGLE": length <= _chunk(length),
+        "CHUNK": chunk_of(length), "N": N, "P": P, "SINGLE": length <= chunk_of(length),
         "EXACT": "ieee" if dtype == torch.float32 else "tf32",
         "num_warps": 4 if max(N, P) <= 64 else 8, "num_stages": 1,
     }  # fmt: skip
 
 
-def _chunk(length: int) -> int:
+def chunk_of(length: int) -> int:
     return min(max(triton.next_power_of_2(length), 16), 64)
 
 

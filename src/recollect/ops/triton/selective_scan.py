@@ -1,7 +1,7 @@
 """Kernels of the selective scan (Gu & Dao 2023); formula and plain form in ops/selective_scan.py.
 
     delta_t = softplus(dt_t + bias)        decay_t = exp(delta_t A) = 2^(delta_t rate)
-    h_t = decay_t h_{t-1} + u_t B_t        y_t = C_t . h_t + D x_t
+    h_t = decay_t h_{t-1} + u_t B_t        y_t = C_t . h_t + D x_t        out_t = y_t silu(z_t), where there is a gate z
 
 A program, one warp, takes one row and a block of channels through time with the states in registers, a part (four steps)
 at once. Forward keeps the state before each part; backward takes the parts from the last to the first, computes their
@@ -11,8 +11,11 @@ states and decays again and walks them backwards:
     du_t = B_t . dh_t                             dx_t = delta_t du_t + D dy_t dD = sum_t dy_t x_t
     e_t = dh_t decay_t h_{t-1}                    ddelta_t = A . e_t + x_t du_t
     dA = sum_t delta_t e_t                        ddt_t = ddelta_t sigmoid(dt_t + bias), dbias = sum_t ddt_t
+    dy_t = dout_t silu(z_t)                       dz_t = dout_t y_t silu'(z_t) = dout_t out_t (1 / z_t + 1 - sigmoid(z_t))
 
-Sums over blocks of channels (dB, dC) and over rows (dA, dbias, dD) are left to PyTorch: the same bits on every run.
+so y need not be kept: it is in out, as exact as out is, for a z as small as zero counts as NEVER. Sums over blocks of channels
+(dB, dC) and over rows (dA, dbias, dD) are left to PyTorch: the same bits on every run. They are few because what is summed alike
+lies side by side: B and C, a token's, and A, bias and D, a channel's own.
 
 What counts is instructions, above all those that move numbers between threads. Memory is read four channels a thread, so a
 thread has four channels of every LANES-th state. A sum over states or channels is first taken within threads; what is left of
@@ -20,13 +23,15 @@ all four steps then changes threads at once, so that a thread has all that it ad
 sums would take a shuffle a number and halving). A part is read and written as one tensor (..., 4) and taken apart into steps.
 
 Glossary: h = state; delta = step size; u = delta x; A, B, C, D as in the paper; rate = A / ln 2; e = the gradient of delta A;
-s, c = indices of states and channels; kept = the states before each part. Shapes: x, dt, y (groups, batch, length, channels),
-bias, D (groups, channels), A (groups, channels, n), B, C (groups, batch, length, n), kept (groups, batch, parts, n, channels).
-A row is one of groups * batch.
+s, c = indices of states and channels; own = A's n columns, bias and D; kept = the states before each part. Shapes: x, dt, z, y,
+out (groups, batch, length, channels), own (groups, n + 2, channels), in float32, BC (groups, batch, length, 2 n), kept (groups,
+batch, parts, n, channels). A row is one of groups * batch.
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false
+# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
 # (Triton's language looks like Python, but its types are its own.)
+
+from typing import NamedTuple
 
 import torch
 import triton
@@ -39,63 +44,81 @@ LN2 = tl.constexpr(0.6931471805599453)
 PART = 4
 """Steps of a part. `_apart` and `_together` are for four."""
 STEPS = tl.constexpr(PART)
+NEVER = tl.constexpr(1e-15)
 TILE = 512
 """Numbers in the state of a program, or so: 16 a thread. Backward holds nine such in registers."""
 
 
-def outputs(x: Tensor, A: Tensor) -> tuple[Tensor, Tensor]:
+class Gate(NamedTuple):
+    """What backward needs of the gate, out = y * silu(z). Its shapes are those of x."""
+
+    z: Tensor
+    """Where it lies in a projection."""
+    out: Tensor
+    """What forward gave."""
+    dz: Tensor
+    """To be filled, where it lies in the projection's gradient."""
+
+
+def outputs(x: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     """y and kept, empty. What is kept is as precise as x, but never in float16: its range is too short."""
     groups, batch, length, channels = x.shape
     dtype = torch.bfloat16 if x.dtype == torch.bfloat16 else torch.float32
-    kept = x.new_empty(groups, batch, triton.cdiv(length, PART), A.shape[2], channels, dtype=dtype)
+    kept = x.new_empty(groups, batch, triton.cdiv(length, PART), own.shape[1] - 2, channels, dtype=dtype)
     return x.new_empty(x.shape), kept
 
 
-def forward(x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> tuple[Tensor, Tensor]:
-    """y, and the state before each part."""
-    x, dt, bias, B, C, D = (t.contiguous() for t in (x, dt, bias, B, C, D))
-    y, kept = outputs(x, A)
-    programs, sizes, shape = _division(x, A)
+def forward(x: Tensor, dt: Tensor, own: Tensor, BC: Tensor, z: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """y, or y * silu(z), and the state before each part."""
+    x, dt, own, BC = x.contiguous(), dt.contiguous(), own.contiguous(), _tokens(BC)
+    out, kept = outputs(x, own)
+    gate = BC if z is None else _tokens(z)  # what is not read is stood for by BC
+    programs, options = _division(x, own, BC, gate, z is not None)
     with torch.cuda.device_of(x):
-        _forward_kernel[(programs,)](x, dt, bias, _by_state(A), B, C, D, y, kept, *sizes, **shape, num_warps=1)
-    return y, kept
+        _forward_kernel[(programs,)](x, dt, own, BC, gate, out, kept, *x.shape[1:3], **options)
+    return out, kept
 
 
 def backward(
-    grad: Tensor, x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, kept: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of x, dt, bias, A, B, C and D."""
-    grad, x, dt, bias, B, C, D = (t.contiguous() for t in (grad, x, dt, bias, B, C, D))
-    (groups, batch, _, channels), (programs, sizes, shape) = x.shape, _division(x, A)
+    grad: Tensor, x: Tensor, dt: Tensor, own: Tensor, BC: Tensor, kept: Tensor, dBC: Tensor, gate: Gate | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of x, dt and own. Fills dBC and the gate's dz, wherever they lie."""
+    grad, x, dt, own, kept, BC = *(t.contiguous() for t in (grad, x, dt, own, kept)), _tokens(BC)
+    groups, batch, length, channels = x.shape
+    z, out, dz = (BC,) * 3 if gate is None else (_tokens(gate.z), gate.out.contiguous(), gate.dz.view(-1, channels))
+    programs, options = _division(x, own, BC, z, gate is not None)
     dx, ddt = torch.empty_like(x), torch.empty_like(dt)
-    dA = x.new_empty(groups, batch, A.shape[2], channels, dtype=torch.float32)
-    summands = B.dtype if B.dtype == torch.bfloat16 else torch.float32
-    dB, dC = (x.new_empty(programs // (groups * batch), *B.shape, dtype=summands) for _ in range(2))
-    dbias, dD = (x.new_empty(groups, batch, channels, dtype=torch.float32) for _ in range(2))
+    down = x.new_empty(groups, batch, *own.shape[1:], dtype=torch.float32)
+    dtype = BC.dtype if BC.dtype == torch.bfloat16 else torch.float32
+    summands = BC.new_empty(programs // (groups * batch), *dBC.shape, dtype=dtype)
     with torch.cuda.device_of(x):
         _backward_kernel[(programs,)](
-            grad, x, dt, bias, _by_state(A), B, C, D, kept, dx, ddt, dbias, dA, dB, dC, dD, *sizes, **shape, num_warps=1
+            grad, x, dt, own, BC, z, out, kept, dx, ddt, down, summands, dz, batch, length, DZ_TIME=dz.stride(0), **options
         )  # fmt: skip
-    dbias, dD = dbias.sum(1).to(bias.dtype), dD.sum(1).to(D.dtype)
-    dA = dA.sum(1).transpose(1, 2).to(A.dtype).contiguous()
-    return dx, ddt, dbias, dA, dB.sum(0).to(B.dtype), dC.sum(0).to(C.dtype), dD
+    torch.sum(summands, dim=0, out=dBC) if dtype == dBC.dtype else dBC.copy_(summands.sum(0))
+    return dx, ddt, down.sum(1)
 
 
-def _by_state(A: Tensor) -> Tensor:
-    return A.transpose(1, 2).float().contiguous()  # (groups, n, channels), as kept: one layout for all that meets h
+def _tokens(x: Tensor) -> Tensor:
+    """(tokens, width): a part of a projection where it lies, its tokens a stride apart."""
+    x = x.flatten(0, 2)
+    return x if x.stride(1) == 1 else x.contiguous()
 
 
-def _division(x: Tensor, A: Tensor) -> tuple[int, tuple[int, int, int, int], dict[str, int | bool]]:
-    """How many programs there are, the sizes they are told, and the shape of the state in each."""
+def _division(x: Tensor, own: Tensor, BC: Tensor, z: Tensor, gated: bool) -> tuple[int, dict]:
+    """How many programs there are, and what is compiled in."""
     groups, batch, length, channels = x.shape
-    n = A.shape[2]
+    n = own.shape[1] - 2
     states = triton.next_power_of_2(n)
     block = max(8, min(triton.next_power_of_2(channels), 128, TILE // states))
     even = n == states and channels % block == 0 and length % PART == 0  # then nothing needs a mask
     lanes = min(states, 128 // block)  # of the 32 threads of a warp, with four channels each
-    logs = {"LOG_LANES": lanes.bit_length() - 1, "LOG_FOURS": block.bit_length() - 3}
-    shape = {"N": states, "BLOCK": block, "LANES": lanes, **logs, "EVEN": even}
-    return groups * batch * triton.cdiv(channels, block), (batch, length, channels, n), shape
+    options = {
+        "CHANNELS": channels, "STATES": n, "BC_TIME": BC.stride(0), "Z_TIME": z.stride(0), "N": states, "BLOCK": block,
+        "LANES": lanes, "LOG_LANES": lanes.bit_length() - 1, "LOG_FOURS": block.bit_length() - 3, "EVEN": even,
+        "GATED": gated, "num_warps": 1,
+    }  # fmt: skip
+    return groups * batch * triton.cdiv(channels, block), options
 
 
 @triton.jit
@@ -112,6 +135,17 @@ def _write(pointer, x, mask, EVEN: tl.constexpr):
         tl.store(pointer, x.to(pointer.dtype.element_ty))
     else:
         tl.store(pointer, x.to(pointer.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _not_zero(z):
+    return tl.where(tl.abs(z) < NEVER, NEVER, z)
+
+
+@triton.jit
+def _once(x):
+    """A sum of one: without it the compiler lets every thread that needs a number compute it, four times in all."""
+    return tl.sum(tl.reshape(x, [x.shape[0], x.shape[1], 1]), axis=2)
 
 
 @triton.jit
@@ -171,68 +205,81 @@ def _over_channels(steps, LOG_FOURS: tl.constexpr):
 
 @triton.jit
 def _forward_kernel(
-    x, dt, bias, A, B, C, D, y, kept, batch, length, channels, n,
-    N: tl.constexpr, BLOCK: tl.constexpr, LANES: tl.constexpr, LOG_LANES: tl.constexpr, LOG_FOURS: tl.constexpr,
-    EVEN: tl.constexpr,
+    x, dt, own, BC, z, out, kept, batch, length,
+    CHANNELS: tl.constexpr, STATES: tl.constexpr, BC_TIME: tl.constexpr, Z_TIME: tl.constexpr, N: tl.constexpr,
+    BLOCK: tl.constexpr, LANES: tl.constexpr, LOG_LANES: tl.constexpr, LOG_FOURS: tl.constexpr, EVEN: tl.constexpr,
+    GATED: tl.constexpr,
 ):  # fmt: skip
-    blocks = tl.cdiv(channels, BLOCK)
+    blocks: tl.constexpr = tl.cdiv(CHANNELS, BLOCK)
     row = (tl.program_id(0) // blocks).to(tl.int64)
     group, first = row // batch, row * length
     i = tl.arange(0, STEPS)
     c = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     s = tl.arange(0, N)
-    state = s[:, None] * channels + c[None, :]  # (n, channels)
-    inside_c, inside_s = c < channels, s < n
+    state = s[:, None] * CHANNELS + c[None, :]  # (n, channels)
+    inside_c, inside_s = c < CHANNELS, s < STATES
     inside = inside_s[:, None] & inside_c[None, :]
-    rate = _read(A + group * n * channels + state, inside, EVEN) / LN2
-    bias_c = _read(bias + group * channels + c, inside_c, EVEN)[:, None]
-    D_c = _read(D + group * channels + c, inside_c, EVEN)[:, None]
-    at_c = first * channels + i[None, :] * channels + c[:, None]  # (channels, steps)
-    at_s = first * n + i[None, :] * n + s[:, None]  # (n, steps)
+    own += group * (STATES + 2) * CHANNELS
+    rate = _read(own + state, inside, EVEN) / LN2
+    bias = _read(own + STATES * CHANNELS + c, inside_c, EVEN)[:, None]
+    D = _read(own + (STATES + 1) * CHANNELS + c, inside_c, EVEN)[:, None]
+    at_c = first * CHANNELS + i[None, :] * CHANNELS + c[:, None]  # (channels, steps)
+    at_z = first * Z_TIME + i[None, :] * Z_TIME + c[:, None]
+    at_s = first * BC_TIME + i[None, :] * BC_TIME + s[:, None]  # (n, steps)
     parts = tl.cdiv(length, STEPS)
-    kept += row * parts * n * channels + tl.max_contiguous(state, [1, 4])  # four a thread in bfloat16 too
+    kept += row * parts * STATES * CHANNELS + tl.max_contiguous(state, [1, 4])  # four a thread in bfloat16 too
     h = tl.zeros([N, BLOCK], tl.float32)
     for part in range(parts):
         start = part * STEPS
         # Past the end x, B and C are read as zero: nothing is written into h, and nobody reads it.
         here = inside_c[:, None] & (start + i < length)[None, :]
         here_s = inside_s[:, None] & (start + i < length)[None, :]
-        _write(kept + part * n * channels, h, inside, EVEN)
-        x_p = _read(x + start * channels + at_c, here, EVEN)
-        delta_p = softplus(_read(dt + start * channels + at_c, here, EVEN) + bias_c)
-        B_p, C_p = _read(B + start * n + at_s, here_s, EVEN), _read(C + start * n + at_s, here_s, EVEN)
+        _write(kept + part * STATES * CHANNELS, h, inside, EVEN)
+        x_p = _read(x + start * CHANNELS + at_c, here, EVEN)
+        delta_p = softplus(_read(dt + start * CHANNELS + at_c, here, EVEN) + bias)
+        B_p = _read(BC + start * BC_TIME + at_s, here_s, EVEN)
+        C_p = _read(BC + STATES + start * BC_TIME + at_s, here_s, EVEN)
+        if GATED:
+            z_p = _not_zero(_read(z + start * Z_TIME + at_z, here, EVEN))  # not below: a read waits for earlier writes
         deltas, us, Bs, Cs, ys = _apart(delta_p), _apart(delta_p * x_p), _apart(B_p), _apart(C_p), ()
         for k in tl.static_range(STEPS):
             h = tl.exp2(deltas[k][None, :] * rate) * h + us[k][None, :] * Bs[k][:, None]
             ys += (_own_states(h * Cs[k][:, None], LANES),)
-        _write(y + start * channels + at_c, _over_states(ys, LOG_LANES) + D_c * x_p, here, EVEN)
+        y_p = _over_states(ys, LOG_LANES) + D * x_p
+        if GATED:
+            y_p *= z_p * sigmoid(z_p)
+        _write(out + start * CHANNELS + at_c, y_p, here, EVEN)
 
 
 @triton.jit
 def _backward_kernel(
-    grad, x, dt, bias, A, B, C, D, kept, dx, ddt, dbias, dA, dB, dC, dD, batch, length, channels, n,
+    grad, x, dt, own, BC, z, out, kept, dx, ddt, down, dBC, dz, batch, length,
+    CHANNELS: tl.constexpr, STATES: tl.constexpr, BC_TIME: tl.constexpr, Z_TIME: tl.constexpr, DZ_TIME: tl.constexpr,
     N: tl.constexpr, BLOCK: tl.constexpr, LANES: tl.constexpr, LOG_LANES: tl.constexpr, LOG_FOURS: tl.constexpr,
-    EVEN: tl.constexpr,
+    EVEN: tl.constexpr, GATED: tl.constexpr,
 ):  # fmt: skip
-    blocks = tl.cdiv(channels, BLOCK)
+    blocks: tl.constexpr = tl.cdiv(CHANNELS, BLOCK)
     row = (tl.program_id(0) // blocks).to(tl.int64)
     block = tl.program_id(0) % blocks
     group, first = row // batch, row * length
     i = tl.arange(0, STEPS)
     c = block * BLOCK + tl.arange(0, BLOCK)
     s = tl.arange(0, N)
-    state = s[:, None] * channels + c[None, :]  # (n, channels)
-    inside_c, inside_s = c < channels, s < n
+    state = s[:, None] * CHANNELS + c[None, :]  # (n, channels)
+    inside_c, inside_s = c < CHANNELS, s < STATES
     inside = inside_s[:, None] & inside_c[None, :]
-    rate = _read(A + group * n * channels + state, inside, EVEN) / LN2
-    bias_c = _read(bias + group * channels + c, inside_c, EVEN)[:, None]
-    D_c = _read(D + group * channels + c, inside_c, EVEN)[:, None]
-    at_c = first * channels + i[None, :] * channels + c[:, None]  # (channels, steps)
-    at_s = first * n + i[None, :] * n + s[:, None]  # (n, steps)
+    own += group * (STATES + 2) * CHANNELS
+    rate = _read(own + state, inside, EVEN) / LN2
+    bias = _read(own + STATES * CHANNELS + c, inside_c, EVEN)[:, None]
+    D = _read(own + (STATES + 1) * CHANNELS + c, inside_c, EVEN)[:, None]
+    at_c = first * CHANNELS + i[None, :] * CHANNELS + c[:, None]  # (channels, steps)
+    at_z = first * Z_TIME + i[None, :] * Z_TIME + c[:, None]
+    at_dz = first * DZ_TIME + i[None, :] * DZ_TIME + c[:, None]
+    at_s = first * BC_TIME + i[None, :] * BC_TIME + s[:, None]  # (n, steps)
     summand = (block * (tl.num_programs(0) // blocks) + row) * length  # of the sums over blocks of channels
-    at_sum = summand * n + i[None, :] * n + s[:, None]
+    at_sum = (summand + i[None, :]) * (2 * STATES) + s[:, None]
     parts = tl.cdiv(length, STEPS)
-    kept += row * parts * n * channels + tl.max_contiguous(state, [1, 4])
+    kept += row * parts * STATES * CHANNELS + tl.max_contiguous(state, [1, 4])
     dh = tl.zeros([N, BLOCK], tl.float32)
     sum_A = tl.zeros([N, BLOCK], tl.float32)
     sum_bias = tl.zeros([BLOCK, STEPS], tl.float32)
@@ -242,12 +289,20 @@ def _backward_kernel(
         start = part * STEPS
         here = inside_c[:, None] & (start + i < length)[None, :]
         here_s = inside_s[:, None] & (start + i < length)[None, :]
-        x_p = _read(x + start * channels + at_c, here, EVEN)
-        delta_p = softplus(_read(dt + start * channels + at_c, here, EVEN) + bias_c)
-        dy_p = _read(grad + start * channels + at_c, here, EVEN)
+        dy_p = _read(grad + start * CHANNELS + at_c, here, EVEN)
+        if GATED:
+            z_p = _not_zero(_read(z + start * Z_TIME + at_z, here, EVEN))
+            out_p = _read(out + start * CHANNELS + at_c, here, EVEN)
+            open_p, root_p = sigmoid(z_p), tl.rsqrt(z_p * z_p)
+            _write(dz + start * DZ_TIME + at_dz, dy_p * out_p * (z_p * root_p * root_p + (1 - open_p)), here, EVEN)
+            dy_p *= z_p * open_p
+        dy_p = _once(dy_p)
+        x_p = _read(x + start * CHANNELS + at_c, here, EVEN)
+        delta_p = softplus(_read(dt + start * CHANNELS + at_c, here, EVEN) + bias)
         sum_D += dy_p * x_p
-        h = _read(kept + part * n * channels, inside, EVEN)
-        B_p, C_p = _read(B + start * n + at_s, here_s, EVEN), _read(C + start * n + at_s, here_s, EVEN)
+        h = _read(kept + part * STATES * CHANNELS, inside, EVEN)
+        B_p = _read(BC + start * BC_TIME + at_s, here_s, EVEN)
+        C_p = _read(BC + STATES + start * BC_TIME + at_s, here_s, EVEN)
         deltas, us, dys, Bs, Cs = _apart(delta_p), _apart(delta_p * x_p), _apart(dy_p), _apart(B_p), _apart(C_p)
         hs, decays = (h,), ()
         for k in tl.static_range(STEPS):
@@ -263,14 +318,15 @@ def _backward_kernel(
             e = dh * hs[k]
             sum_A += deltas[k][None, :] * e
             des += (_own_states(rate * e, LANES),)
-        _write(dB + start * n + at_sum, _over_channels(_turned(dBs), LOG_FOURS), here_s, EVEN)
-        _write(dC + start * n + at_sum, _over_channels(_turned(dCs), LOG_FOURS), here_s, EVEN)
+        _write(dBC + start * (2 * STATES) + at_sum, _over_channels(_turned(dBs), LOG_FOURS), here_s, EVEN)
+        _write(dBC + STATES + start * (2 * STATES) + at_sum, _over_channels(_turned(dCs), LOG_FOURS), here_s, EVEN)
         du_p, de_p = _over_states(_turned(dus), LOG_LANES), _over_states(_turned(des), LOG_LANES)
-        _write(dx + start * channels + at_c, delta_p * du_p + D_c * dy_p, here, EVEN)
-        raw_p = _read(dt + start * channels + at_c, here, EVEN) + bias_c  # read again: registers were full until now
+        _write(dx + start * CHANNELS + at_c, delta_p * du_p + D * dy_p, here, EVEN)
+        raw_p = _read(dt + start * CHANNELS + at_c, here, EVEN) + bias  # read again: registers were full until now
         ddt_p = (de_p * LN2 + x_p * du_p) * sigmoid(raw_p)
-        _write(ddt + start * channels + at_c, ddt_p, here, EVEN)
+        _write(ddt + start * CHANNELS + at_c, ddt_p, here, EVEN)
         sum_bias += ddt_p
-    _write(dA + row * n * channels + state, sum_A, inside, EVEN)
-    _write(dbias + row * channels + c, tl.sum(sum_bias, axis=1), inside_c, EVEN)
-    _write(dD + row * channels + c, tl.sum(sum_D, axis=1), inside_c, EVEN)
+    down += row * (STATES + 2) * CHANNELS
+    _write(down + state, sum_A, inside, EVEN)
+    _write(down + STATES * CHANNELS + c, tl.sum(sum_bias, axis=1), inside_c, EVEN)
+    _write(down + (STATES + 1) * CHANNELS + c, tl.sum(sum_D, axis=1), inside_c, EVEN)

@@ -6,16 +6,18 @@ each (ssd_states.py); then a program takes one chunk of some heads that share B 
     S = C B^T        A = S * w + D 1        y = A x + read * (C h^T)        h' = left h + x^T (B * write)
 
 where w_ts is the decay from s to t and write_s that to the chunk's end, both times dt_s, read_t that from its start, left that
-of the whole chunk: neither dt x nor D x is ever formed. S is the heads' in common. Backward is made in the same way, dh going
-from the last chunk to the first, and finds S and A again, only h being kept; pairs within a chunk and states between chunks
-have a kernel each, for together they do not fit the registers:
+of the whole chunk (ssd_states.py makes them): neither dt x nor D x is ever formed. S is the heads' in common. Backward is made
+in the same way, dh going from the last chunk to the first, and finds S and A again, only h being kept; pairs within a chunk and
+states between chunks have a kernel each, for together they do not fit the registers:
 
     dA = dy x^T        dS = dA * w        dx = A^T dy + write * (B dh^T)        dh' = left dh + dy^T (C * read)
     dD = tr dA         dC = dS B + read * (dy h)        dB = dS^T C + write * (x dh)
 
 dB and dC are sums over heads: within a program there, over programs by PyTorch. All that is made of token s grows with dt_s, so
 dt_s ddt_s = sum_t S * dS + B_s . (write * (x dh))_s. The gradient of log a_r sums what passes r: pairs s < r <= t of S * dS,
-what t >= r reads, what s < r writes, and h dh. No atomics: the same bits on every run.
+what t >= r reads, what s < r writes, and h dh. The kernels leave these sums for each token, and ssd_states.py makes gradients of
+them. What counts here is how long a program takes, for few fit a GPU at once: no running sums, and few sums over threads. No
+atomics: the same bits on every run.
 
 Glossary: x, B, C, D, a, dt, h as in ops/ssd.py. Shapes: x, y (rows, length, heads, p), B, C (rows, length, groups, n), log_a,
 dt (rows, length, heads), D (members, heads), a member being rows / members rows, kept (rows, heads, chunks - 1, p, n).
@@ -25,65 +27,137 @@ dt (rows, length, heads), D (members, heads), a member being rows / members rows
 # pyright: reportIndexIssue=false, reportAttributeAccessIssue=false, reportOptionalOperand=false
 # (Triton's language looks like Python, but its types are its own.)
 
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from recollect.ops.triton import stages
-from recollect.ops.triton.linear_attention import choices, outputs, rows_of_vectors
-from recollect.ops.triton.ssd_states import decays, state, state_gradients_kernel, states_kernel
+from recollect.ops.triton.linear_attention import choices, chunk_of, outputs, rows_of_vectors
+from recollect.ops.triton.ssd_states import (
+    EARLIER,
+    LATER,
+    MADE,
+    READ,
+    apart,
+    decay_gradients_kernel,
+    from_start,
+    running_kernel,
+    state,
+    state_gradients_kernel,
+    states_kernel,
+    steps,
+    to_end,
+    write_vector,
+)
 from recollect.ops.triton.tiles import load, store
 
-LEAST = 1.2e-38  # divides in place of a smaller dt, whose gradient is then zero
 MOST = 8
 """Heads of a program, at most: they are taken one after another."""
 
 
-def forward(
-    x: Tensor, log_a: Tensor, B: Tensor, C: Tensor, dt: Tensor | None = None, D: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """y, and the states before each chunk but the first."""
+class Mamba2(NamedTuple):
+    """What Mamba2's dt and log a are made of, and its D: dt = softplus(raw + bias), log a = -exp(A_log) dt."""
+
+    raw: Tensor
+    """(rows, length, heads), wherever it lies."""
+    bias: Tensor
+    """(members, heads), as A_log and D; a member is rows / members rows."""
+    A_log: Tensor
+    D: Tensor
+
+
+def forward(x: Tensor, own: Tensor | Mamba2, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """y, the states before each chunk but the first, and decays (`running`). `own` is log a (rows, length, heads), or what Mamba2
+    makes it of."""
     y, kept = outputs(C, x, False)
-    grid, arguments, options = _arguments(x, log_a, B, C, dt, D)
+    decay = running(x, own)
+    grid, arguments, options = _arguments(x, own, B, C, decay)
     with torch.cuda.device_of(x):
         if not options["SINGLE"]:
             states_kernel[x.shape[0] * x.shape[2],](kept, *arguments, **options)
         _forward_kernel[grid](y, kept, *arguments, **options)
-    return y, kept
+    return y, kept, decay
 
 
 def backward(
-    grad: Tensor, x: Tensor, log_a: Tensor, B: Tensor, C: Tensor, dt: Tensor | None, D: Tensor | None, kept: Tensor,
-    dx: Tensor, dB: Tensor, dC: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Fills dx, dB and dC, wherever they lie, and gives the gradients of log_a, dt and D, the last two empty without these."""
-    grid, arguments, options = _arguments(x, log_a, B, C, dt, D)
+    grad: Tensor, x: Tensor, own: Tensor | Mamba2, B: Tensor, C: Tensor, kept: Tensor, decay: Tensor, dx: Tensor, dB: Tensor,
+    dC: Tensor, draw: Tensor | None = None,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Fills dx, dB and dC, wherever they lie, and draw (rows, length, heads and more columns, which become zeros), and gives the
+    gradient of log a, or those of bias, A_log and D."""
+    decay = decay.contiguous()
+    grid, arguments, options = _arguments(x, own, B, C, decay)
     (rows, length, heads, _), groups = x.shape, B.shape[2]
-    parts, chunks = heads // options["EACH"], kept.shape[2] + 1
+    parts, chunks, single = heads // options["EACH"], kept.shape[2] + 1, options["SINGLE"]
     to_B, to_C = (t.new_empty(rows, length, parts, t.shape[3]) if groups < parts else t for t in (dB, dC))
-    dlog_a = log_a.new_empty(log_a.shape)
-    ddt = log_a.new_empty(log_a.shape if dt is not None else 0)
-    dD = log_a.new_empty((rows, chunks, heads) if D is not None else 0)
+    floats = {"dtype": torch.float32, "device": x.device}
+    sums = torch.empty(rows, heads, 2 if single else 4, length, **floats)
+    passing = torch.empty(rows, heads, 0 if single else chunks, **floats)
+    dmembers = torch.empty(3 * options["SCALED"], rows, chunks, heads, **floats)  # summands of D's, bias's and A_log's
     grad, kept, of_x, of_B = grad.contiguous(), kept.contiguous(), dx.stride()[:3], to_B.stride()[:3]
     dkept = torch.empty_like(kept)
     with torch.cuda.device_of(x):
-        if not options["SINGLE"]:
+        if not single:
             state_gradients_kernel[rows * heads,](grad, dkept, *arguments, **options)
-        _backward_kernel[grid](grad, dkept, dx, dlog_a, to_B, to_C, ddt, dD, *of_x, *of_B, *arguments, **options)
-        if not options["SINGLE"]:
-            _between_kernel[grid](grad, kept, dkept, dlog_a, to_B, to_C, ddt, *of_B, *arguments, **options)
-    if dt is not None:
-        ddt /= dt.clamp(min=LEAST)
+        _within_kernel[grid](grad, dkept, dx, sums, to_B, to_C, dmembers, *of_x, *of_B, *arguments, **options)
+        if not single:
+            _between_kernel[grid](grad, kept, dkept, sums, passing, to_B, to_C, *of_B, *arguments, **options)
+        given = _decay_gradients(sums, passing, decay, own, dmembers, draw, options)
     if groups < parts:
         for summands, whole in ((to_B, dB), (to_C, dC)):
             torch.sum(summands.unflatten(2, (groups, -1)), dim=3, out=whole)
-    return dlog_a, ddt, dD if D is None else dD.flatten(0, 1).unflatten(0, (len(D), -1)).sum(1)
+    return given
 
 
-def _arguments(
-    x: Tensor, log_a: Tensor, B: Tensor, C: Tensor, dt: Tensor | None, D: Tensor | None
-) -> tuple[tuple[int], list, dict]:
+def _decay_gradients(
+    sums: Tensor,
+    passing: Tensor,
+    decay: Tensor,
+    own: Tensor | Mamba2,
+    dmembers: Tensor,
+    draw: Tensor | None,
+    options: dict,
+) -> tuple[Tensor, ...]:
+    rows, heads, _, length = decay.shape
+    grid = rows, triton.cdiv(length, options["CHUNK"])
+    compiled = {name: options[name] for name in ("CHUNK", "SINGLE", "SCALED")}
+    columns = heads if draw is None else draw.shape[2]
+    compiled |= {"HEADS": triton.next_power_of_2(columns)}
+    if isinstance(own, Tensor):
+        dlog_a = own.new_empty(own.shape)
+        unused = [dlog_a] * 3 + [1]
+        decay_gradients_kernel[grid](sums, passing, decay, dlog_a, *unused, length, heads, columns, **compiled)
+        return (dlog_a,)
+    assert draw is not None
+    A_log, D = own.A_log, own.D
+    decay_gradients_kernel[grid](
+        sums, passing, decay, sums, draw, A_log.contiguous(), dmembers, rows // len(D), length, heads, columns, **compiled
+    )  # fmt: skip
+    dD, dbias, dA_log = (summands.sum(1) for summands in dmembers.view(3, len(D), -1, heads))
+    return dbias, dA_log, dD
+
+
+def running(x: Tensor, own: Tensor | Mamba2) -> Tensor:
+    """The decays of ssd_states.py."""
+    rows, length, heads, _ = x.shape
+    scaled = isinstance(own, Mamba2)
+    decay = torch.empty(rows, heads, 2 + scaled, length, dtype=torch.float32, device=x.device)
+    if isinstance(own, Mamba2):  # what is not read is stood for by x
+        made_of = [x, own.raw, own.bias.contiguous(), own.A_log.contiguous(), rows // len(own.D), *own.raw.stride()[:2]]
+    else:
+        made_of = [own.contiguous(), x, x, x, 1, 0, 0]
+    chunk = chunk_of(length)
+    with torch.cuda.device_of(x):
+        running_kernel[rows * heads, triton.cdiv(length, chunk)](
+            decay, *made_of, length, heads, CHUNK=chunk, SCALED=scaled, num_warps=1
+        )  # fmt: skip
+    return decay
+
+
+def _arguments(x: Tensor, own: Tensor | Mamba2, B: Tensor, C: Tensor, decay: Tensor) -> tuple[tuple[int], list, dict]:
     """The grid of chunks, and what all kernels take: tensors, strides and sizes; and the choices that are compiled in."""
     x, B, C = (rows_of_vectors(t) for t in (x, B, C))
     if B.stride() != C.stride():
@@ -91,13 +165,13 @@ def _arguments(
     (rows, length, heads, p), (groups, n) = x.shape, B.shape[2:]
     options = choices(length, n, p, x.dtype)
     each = max(i for i in range(1, MOST + 1) if heads // groups % i == 0)
-    scale = (x, x, 1)  # without dt, x stands for what is not read
-    if dt is not None and D is not None:
-        scale = dt.contiguous(), D.contiguous(), rows // len(D)
+    scaled = isinstance(own, Mamba2)
+    D, batch = (own.D.contiguous(), rows // len(own.D)) if isinstance(own, Mamba2) else (x, 1)
+    even = length % options["CHUNK"] == 0 and (n, p) == (options["N"], options["P"])  # then nothing needs a mask
     return (
         (rows * triton.cdiv(length, options["CHUNK"]) * (heads // each),),
-        [x, log_a.contiguous(), B, C, *scale, *x.stride()[:3], *B.stride()[:3], length, heads, groups, n, p],
-        options | {"EACH": each, "SCALED": dt is not None, "num_stages": stages(x, 2)},
+        [decay, x, B, C, D, batch, *x.stride()[:3], *B.stride()[:3], length, heads, groups, n, p],
+        options | {"EACH": each, "SCALED": scaled, "EVEN": even, "num_stages": stages(x, 3 if max(n, p) <= 64 else 2)},
     )
 
 
@@ -121,121 +195,118 @@ def _place(length, heads, CHUNK: tl.constexpr, EACH: tl.constexpr, SINGLE: tl.co
 
 @triton.jit
 def _forward_kernel(
-    y, kept, x, log_a, B, C, dt, D, batch, x_row, x_time, x_head, B_row, B_time, B_group, length, heads, groups, n, p,
+    y, kept, decay, x, B, C, D, batch, x_row, x_time, x_head, B_row, B_time, B_group, length, heads, groups, n, p,
     CHUNK: tl.constexpr, N: tl.constexpr, P: tl.constexpr, EACH: tl.constexpr, SINGLE: tl.constexpr,
-    SCALED: tl.constexpr, EXACT: tl.constexpr,
+    SCALED: tl.constexpr, EXACT: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     row, chunk, part, parts, chunks = _place(length, heads, CHUNK, EACH, SINGLE)
     dtype: tl.constexpr = kept.dtype.element_ty
     t = chunk * CHUNK + tl.arange(0, CHUNK)
     of_group = row * B_row + part // (parts // groups) * B_group
-    C_t = load(C + of_group, t, B_time, length, n, N).to(dtype)
-    B_t = load(B + of_group, t, B_time, length, n, N).to(dtype)
-    S = tl.dot(C_t, tl.trans(B_t), input_precision=EXACT)
+    C_t = load(C + of_group, t, B_time, length, n, N, EVEN).to(dtype)
+    B_t = load(B + of_group, t, B_time, length, n, N, EVEN).to(dtype)
+    S = tl.where(t[None, :] <= t[:, None], tl.dot(C_t, tl.trans(B_t), input_precision=EXACT), 0.0)
     for head in range(part * EACH, part * EACH + EACH):
-        of_head = row * length * heads + head
-        x_t = load(x + row * x_row + head * x_head, t, x_time, length, p, P).to(dtype)
-        w, read, _, _, _ = decays(log_a + of_head, dt + of_head, t, heads, length, SCALED)
-        A = S * w
+        x_t = load(x + row * x_row + head * x_head, t, x_time, length, p, P, EVEN).to(dtype)
+        of_decay = decay + (row * heads + head) * (2 + SCALED) * length
+        A = S * (tl.exp2(apart(of_decay, t, length, EXACT, EVEN)) * steps(of_decay, t, length, SCALED, EVEN)[None, :])
         if SCALED:
             A += _diagonal(tl.load(D + row // batch * heads + head), t)
         y_t = tl.dot(A.to(dtype), x_t, input_precision=EXACT)
         if not SINGLE:
             at, inside = state(kept, chunk - 1, row, head, heads, chunks, p, n, P, N)
             h = tl.load(at, mask=inside, other=0.0)
-            y_t += read[:, None] * tl.dot(C_t, tl.trans(h), input_precision=EXACT)
-        store(y + of_head * p, y_t, t, heads * p, length, p, P)
+            reading = (C_t.to(tl.float32) * from_start(of_decay, t, length, EVEN)[:, None]).to(dtype)
+            y_t = tl.dot(reading, tl.trans(h), acc=y_t, input_precision=EXACT)
+        store(y + (row * length * heads + head) * p, y_t, t, heads * p, length, p, P, EVEN)
 
 
 @triton.jit
-def _backward_kernel(
-    grad, dkept, dx, dlog_a, dB, dC, ddt, dD, dx_row, dx_time, dx_head, dB_row, dB_time, dB_part,
-    x, log_a, B, C, dt, D, batch, x_row, x_time, x_head, B_row, B_time, B_group, length, heads, groups, n, p,
+def _within_kernel(
+    grad, dkept, dx, sums, dB, dC, dD, dx_row, dx_time, dx_head, dB_row, dB_time, dB_part,
+    decay, x, B, C, D, batch, x_row, x_time, x_head, B_row, B_time, B_group, length, heads, groups, n, p,
     CHUNK: tl.constexpr, N: tl.constexpr, P: tl.constexpr, EACH: tl.constexpr, SINGLE: tl.constexpr,
-    SCALED: tl.constexpr, EXACT: tl.constexpr,
+    SCALED: tl.constexpr, EXACT: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
-    """dx, and of the other gradients what comes from pairs of tokens within a chunk; dt times ddt."""
+    """dx, and of the other gradients what comes from pairs of tokens within a chunk. Matrices are s by t here."""
     row, chunk, part, parts, chunks = _place(length, heads, CHUNK, EACH, SINGLE)
     dtype: tl.constexpr = dkept.dtype.element_ty
     t = chunk * CHUNK + tl.arange(0, CHUNK)
     of_group = row * B_row + part // (parts // groups) * B_group
-    C_t = load(C + of_group, t, B_time, length, n, N).to(dtype)
-    B_t = load(B + of_group, t, B_time, length, n, N).to(dtype)
-    S = tl.dot(C_t, tl.trans(B_t), input_precision=EXACT)
-    own_S = tl.sum(_diagonal(S, t), 1)
+    C_t = load(C + of_group, t, B_time, length, n, N, EVEN).to(dtype)
+    B_t = load(B + of_group, t, B_time, length, n, N, EVEN).to(dtype)
+    S = tl.where(t[:, None] <= t[None, :], tl.dot(B_t, tl.trans(C_t), input_precision=EXACT), 0.0)
     sum_dS = tl.zeros([CHUNK, CHUNK], tl.float32)  # over the heads of this program
     for head in range(part * EACH, part * EACH + EACH):
-        of_head = row * length * heads + head
-        x_t = load(x + row * x_row + head * x_head, t, x_time, length, p, P).to(dtype)
-        dy = load(grad + of_head * p, t, heads * p, length, p, P).to(dtype)
-        w, _, write, _, step = decays(log_a + of_head, dt + of_head, t, heads, length, SCALED)
+        x_t = load(x + row * x_row + head * x_head, t, x_time, length, p, P, EVEN).to(dtype)
+        dy = load(grad + (row * length * heads + head) * p, t, heads * p, length, p, P, EVEN).to(dtype)
+        of_decay = decay + (row * heads + head) * (2 + SCALED) * length
+        dA = tl.dot(x_t, tl.trans(dy), input_precision=EXACT)
+        if SCALED:
+            tl.store(dD + (row * chunks + chunk) * heads + head, tl.sum(_diagonal(dA, t)))
+        w = (
+            tl.exp2(tl.trans(apart(of_decay, t, length, EXACT, EVEN)))
+            * steps(of_decay, t, length, SCALED, EVEN)[:, None]
+        )
+        dS = dA * w  # of pairs that are not there too
+        sum_dS += dS
+        pairs = S * dS
+        of_sums = sums + (row * heads + head) * (2 if SINGLE else 4) * length
+        write_vector(of_sums + MADE * length, tl.sum(pairs, 1), t, length, EVEN)
+        write_vector(of_sums + READ * length, tl.sum(pairs, 0), t, length, EVEN)
         A = S * w
         if SCALED:
             A += _diagonal(tl.load(D + row // batch * heads + head), t)
-        dx_t = tl.dot(tl.trans(A.to(dtype)), dy, input_precision=EXACT)
+        dx_t = tl.dot(A.to(dtype), dy, input_precision=EXACT)
         if not SINGLE:
             at, inside = state(dkept, chunk, row, head, heads, chunks, p, n, P, N)
             dh = tl.load(at, mask=inside, other=0.0)
+            write, _ = to_end(of_decay, chunk, t, length, CHUNK, SCALED, EXACT, EVEN)
             written = (B_t.to(tl.float32) * write[:, None]).to(dtype)
             dx_t = tl.dot(written, tl.trans(dh), acc=dx_t, input_precision=EXACT)
-        store(dx + row * dx_row + head * dx_head, dx_t, t, dx_time, length, p, P)
-        dA = tl.dot(dy, tl.trans(x_t), input_precision=EXACT)
-        if SCALED:
-            own_dA = tl.sum(_diagonal(dA, t), 1)
-            tl.store(dD + (row * chunks + chunk) * heads + head, tl.sum(own_dA, 0))
-        dS = dA * w
-        sum_dS += dS
-        pairs = tl.where(t[None, :] < t[:, None], S * dS, 0.0)
-        made = tl.sum(pairs, 0)  # what later tokens of the chunk make of a token
-        tl.store(dlog_a + of_head + t * heads, tl.cumsum(tl.sum(pairs, 1) - made, 0, reverse=True), mask=t < length)
-        if SCALED:
-            tl.store(ddt + of_head + t * heads, own_S * own_dA * step + made, mask=t < length)
-    of_all = sum_dS.to(dtype)
+        store(dx + row * dx_row + head * dx_head, dx_t, t, dx_time, length, p, P, EVEN)
+    of_all = tl.where(t[:, None] <= t[None, :], sum_dS, 0.0).to(dtype)
     dC += row * dB_row + part * dB_part
     dB += row * dB_row + part * dB_part
-    store(dC, tl.dot(of_all, B_t, input_precision=EXACT), t, dB_time, length, n, N)
-    store(dB, tl.dot(tl.trans(of_all), C_t, input_precision=EXACT), t, dB_time, length, n, N)
+    store(dB, tl.dot(of_all, C_t, input_precision=EXACT), t, dB_time, length, n, N, EVEN)
+    store(dC, tl.dot(tl.trans(of_all), B_t, input_precision=EXACT), t, dB_time, length, n, N, EVEN)
 
 
 @triton.jit
 def _between_kernel(
-    grad, kept, dkept, dlog_a, dB, dC, ddt, dB_row, dB_time, dB_part,
-    x, log_a, B, C, dt, D, batch, x_row, x_time, x_head, B_row, B_time, B_group, length, heads, groups, n, p,
+    grad, kept, dkept, sums, passing, dB, dC, dB_row, dB_time, dB_part,
+    decay, x, B, C, D, batch, x_row, x_time, x_head, B_row, B_time, B_group, length, heads, groups, n, p,
     CHUNK: tl.constexpr, N: tl.constexpr, P: tl.constexpr, EACH: tl.constexpr, SINGLE: tl.constexpr,
-    SCALED: tl.constexpr, EXACT: tl.constexpr,
+    SCALED: tl.constexpr, EXACT: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     """Adds to the gradients but dx what comes from the states between chunks."""
     row, chunk, part, parts, chunks = _place(length, heads, CHUNK, EACH, SINGLE)
     dtype: tl.constexpr = kept.dtype.element_ty
     t = chunk * CHUNK + tl.arange(0, CHUNK)
     of_group = row * B_row + part // (parts // groups) * B_group
-    C_t = load(C + of_group, t, B_time, length, n, N).to(tl.float32)
-    B_t = load(B + of_group, t, B_time, length, n, N).to(tl.float32)
+    C_t = load(C + of_group, t, B_time, length, n, N, EVEN).to(tl.float32)
+    B_t = load(B + of_group, t, B_time, length, n, N, EVEN).to(tl.float32)
     dC += row * dB_row + part * dB_part
     dB += row * dB_row + part * dB_part
-    dC_t = load(dC, t, dB_time, length, n, N).to(tl.float32)
-    dB_t = load(dB, t, dB_time, length, n, N).to(tl.float32)
+    dC_t = load(dC, t, dB_time, length, n, N, EVEN).to(tl.float32)
+    dB_t = load(dB, t, dB_time, length, n, N, EVEN).to(tl.float32)
     for head in range(part * EACH, part * EACH + EACH):
-        of_head = row * length * heads + head
-        x_t = load(x + row * x_row + head * x_head, t, x_time, length, p, P).to(dtype)
-        dy = load(grad + of_head * p, t, heads * p, length, p, P).to(dtype)
-        _, read, write, left, _ = decays(log_a + of_head, dt + of_head, t, heads, length, SCALED)
+        x_t = load(x + row * x_row + head * x_head, t, x_time, length, p, P, EVEN).to(dtype)
+        dy = load(grad + (row * length * heads + head) * p, t, heads * p, length, p, P, EVEN).to(dtype)
+        of_decay = decay + (row * heads + head) * (2 + SCALED) * length
+        write, left = to_end(of_decay, chunk, t, length, CHUNK, SCALED, EXACT, EVEN)
         at, inside = state(kept, chunk - 1, row, head, heads, chunks, p, n, P, N)
         h = tl.load(at, mask=inside, other=0.0)
-        reading = read[:, None] * tl.dot(dy, h, input_precision=EXACT)
+        reading = from_start(of_decay, t, length, EVEN)[:, None] * tl.dot(dy, h, input_precision=EXACT)
         dC_t += reading
-        dlog = tl.cumsum(tl.sum(C_t * reading, 1), 0, reverse=True)
+        of_sums = sums + (row * heads + head) * 4 * length
+        write_vector(of_sums + EARLIER * length, tl.sum(C_t * reading, 1), t, length, EVEN)
         at, inside = state(dkept, chunk, row, head, heads, chunks, p, n, P, N)
         dh = tl.load(at, mask=inside, other=0.0)
         writing = write[:, None] * tl.dot(x_t, dh, input_precision=EXACT)
         dB_t += writing
-        made = tl.sum(B_t * writing, 1)  # what tokens of later chunks make of a token
-        wide = made.to(tl.float64)
-        dlog += (tl.cumsum(wide, 0) - wide).to(tl.float32)  # of s < r, however much r itself sends
-        dlog += left * tl.sum(h.to(tl.float32) * dh.to(tl.float32))
-        at_t = of_head + t * heads
-        tl.store(dlog_a + at_t, tl.load(dlog_a + at_t, mask=t < length, other=0.0) + dlog, mask=t < length)
-        if SCALED:
-            tl.store(ddt + at_t, tl.load(ddt + at_t, mask=t < length, other=0.0) + made, mask=t < length)
-    store(dC, dC_t, t, dB_time, length, n, N)
-    store(dB, dB_t, t, dB_time, length, n, N)
+        write_vector(of_sums + LATER * length, tl.sum(B_t * writing, 1), t, length, EVEN)
+        through = left * tl.sum(h.to(tl.float32) * dh.to(tl.float32))
+        tl.store(passing + (row * heads + head) * chunks + chunk, through)
+    store(dC, dC_t, t, dB_time, length, n, N, EVEN)
+    store(dB, dB_t, t, dB_time, length, n, N, EVEN)

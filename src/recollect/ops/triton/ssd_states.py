@@ -1,8 +1,11 @@
-"""What state-space duality's kernels need between chunks: decays, and the states with their gradients; see ssd.py.
+"""What state-space duality's kernels need beside pairs of tokens (see ssd.py): decays, the states between chunks with their
+gradients, and the gradients of decays.
 
     h' = left h + x^T (B * write)        dh' = left dh + dy^T (C * read)
 
-A program takes one head of one row from chunk to chunk, h or dh in registers.
+A program takes one head of one row from chunk to chunk, h or dh in registers. Running sums, which make the threads of a program
+wait for each other, are taken here once for all kernels: of log a from a chunk's start, in two floats, so that the difference of
+two sums keeps small decays behind a large one; and of the gradients of log a.
 """
 
 # pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
@@ -12,28 +15,92 @@ A program takes one head of one row from chunk to chunk, h or dh in registers.
 import triton
 import triton.language as tl
 
-from recollect.ops.triton.activations import LOG2E
+from recollect.ops.triton.activations import LOG2E, softplus
 from recollect.ops.triton.tiles import load
 
 FORGOTTEN = tl.constexpr(-128.0)  # the least logarithm of a decay: its exponential is zero
+LEAST = tl.constexpr(1.2e-38)  # divides in place of a smaller dt, whose gradient is then zero
+MADE, READ, LATER, EARLIER, SUMS = (tl.constexpr(i) for i in range(5))
+"""Sums that kernels leave for each token and head: what later tokens of its chunk and it itself make of it, what it reads in its
+chunk; what later chunks make of it, and what it reads of earlier ones."""
 
 
 @triton.jit
-def decays(log_a, dt, t, heads, length, SCALED: tl.constexpr):
-    """w, read, write, left and dt."""
-    log = tl.load(log_a + t * heads, mask=t < length, other=0.0)
-    log = tl.where(log < FORGOTTEN, FORGOTTEN, log).to(tl.float64) * LOG2E  # powers of two are the quicker ones
-    running, whole = tl.cumsum(log, 0), tl.sum(log, 0)
-    # In two floats, so that the difference of two sums keeps small decays behind a large one.
-    high = running.to(tl.float32)
-    low = (running - high.to(tl.float64)).to(tl.float32)
-    between = (high[:, None] - high[None, :]) + (low[:, None] - low[None, :])
-    w = tl.exp2(tl.where(t[None, :] <= t[:, None], between, -float("inf")))
-    write, step = tl.exp2((whole - running).to(tl.float32)), 1.0
+def running_kernel(
+    decay, log_a, raw, bias, A_log, batch, raw_row, raw_time, length, heads, CHUNK: tl.constexpr, SCALED: tl.constexpr
+):
+    """Fills decay (rows, heads, 2 or 3, length): the running sum of log2 a in a chunk, its rest beyond float32, and dt."""
+    row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
+    decay += (row * heads + head) * (2 + SCALED) * length
+    t = tl.program_id(1) * CHUNK + tl.arange(0, CHUNK)
+    inside = t < length
     if SCALED:
-        step = tl.load(dt + t * heads, mask=t < length, other=1.0)
-        w, write = w * step[None, :], write * step
-    return w, tl.exp2(high), write, tl.exp2(whole.to(tl.float32)), step
+        own = row // batch * heads + head
+        raw_t = tl.load(raw + row * raw_row + t * raw_time + head, mask=inside, other=0.0).to(tl.float32)
+        step = tl.reshape(softplus((raw_t + tl.load(bias + own))[None, :]), [CHUNK])
+        log = -tl.exp(tl.load(A_log + own)) * step
+        tl.store(decay + 2 * length + t, step, mask=inside)
+    else:
+        log = tl.load(log_a + (row * length + t) * heads + head, mask=inside, other=0.0)
+    log = tl.where(log < FORGOTTEN, FORGOTTEN, log).to(tl.float64) * LOG2E  # powers of two are the quicker ones
+    running = tl.cumsum(log, 0)
+    high = running.to(tl.float32)
+    tl.store(decay + t, high, mask=inside)
+    tl.store(decay + length + t, (running - high.to(tl.float64)).to(tl.float32), mask=inside)
+
+
+@triton.jit
+def vector(x, t, length, EVEN: tl.constexpr):
+    """Numbers of tokens, zeros outside."""
+    if EVEN:
+        return tl.load(x + t)
+    else:
+        return tl.load(x + t, mask=t < length, other=0.0)
+
+
+@triton.jit
+def write_vector(x, value, t, length, EVEN: tl.constexpr):
+    if EVEN:
+        tl.store(x + t, value)
+    else:
+        tl.store(x + t, value, mask=t < length)
+
+
+@triton.jit
+def apart(decay, t, length, EXACT: tl.constexpr, EVEN: tl.constexpr):
+    """log2 of the decay from s to t, (t, s), not above 0: of pairs with s > t it is 0. Rests are beneath bfloat16's digits."""
+    high = vector(decay, t, length, EVEN)
+    between = high[:, None] - high[None, :]
+    if EXACT == "ieee":
+        low = vector(decay + length, t, length, EVEN)
+        between += low[:, None] - low[None, :]
+    return tl.minimum(between, 0.0)
+
+
+@triton.jit
+def steps(decay, t, length, SCALED: tl.constexpr, EVEN: tl.constexpr):
+    """dt, or 1 where there is none."""
+    if SCALED:
+        return vector(decay + 2 * length, t, length, EVEN)
+    else:
+        return tl.where(t < length, 1.0, 0.0)
+
+
+@triton.jit
+def from_start(decay, t, length, EVEN: tl.constexpr):
+    """read: the decay from the chunk's start to t."""
+    return tl.exp2(vector(decay, t, length, EVEN))
+
+
+@triton.jit
+def to_end(decay, chunk, t, length, CHUNK: tl.constexpr, SCALED: tl.constexpr, EXACT: tl.constexpr, EVEN: tl.constexpr):
+    """write, the decay from t to the chunk's end, times dt; and left, that of the whole chunk."""
+    last = tl.minimum(chunk * CHUNK + CHUNK, length) - 1
+    whole = tl.load(decay + last)
+    rest = whole - vector(decay, t, length, EVEN)
+    if EXACT == "ieee":
+        rest += tl.load(decay + length + last) - vector(decay + length, t, length, EVEN)
+    return tl.exp2(rest) * steps(decay, t, length, SCALED, EVEN), tl.exp2(whole)
 
 
 @triton.jit
@@ -48,22 +115,22 @@ def state(kept, which, row, head, heads, chunks, p, n, P: tl.constexpr, N: tl.co
 
 @triton.jit
 def states_kernel(
-    kept, x, log_a, B, C, dt, D, batch, x_row, x_time, x_head, B_row, B_time, B_group, length, heads, groups, n, p,
+    kept, decay, x, B, C, D, batch, x_row, x_time, x_head, B_row, B_time, B_group, length, heads, groups, n, p,
     CHUNK: tl.constexpr, N: tl.constexpr, P: tl.constexpr, EACH: tl.constexpr, SINGLE: tl.constexpr,
-    SCALED: tl.constexpr, EXACT: tl.constexpr,
+    SCALED: tl.constexpr, EXACT: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     chunks = tl.cdiv(length, CHUNK)
     dtype: tl.constexpr = kept.dtype.element_ty
     i = tl.arange(0, CHUNK)
-    of_head = row * length * heads + head
+    decay += (row * heads + head) * (2 + SCALED) * length
     x += row * x_row + head * x_head
     B += row * B_row + head // (heads // groups) * B_group
     h = tl.zeros([P, N], tl.float32)
     for chunk in range(chunks - 1):
         t = chunk * CHUNK + i
-        x_t, B_t = load(x, t, x_time, length, p, P).to(dtype), load(B, t, B_time, length, n, N)
-        _, _, write, left, _ = decays(log_a + of_head, dt + of_head, t, heads, length, SCALED)
+        x_t, B_t = load(x, t, x_time, length, p, P, EVEN).to(dtype), load(B, t, B_time, length, n, N, EVEN)
+        write, left = to_end(decay, chunk, t, length, CHUNK, SCALED, EXACT, EVEN)
         written = (B_t.to(tl.float32) * write[:, None]).to(dtype)
         h = tl.dot(tl.trans(x_t), written, acc=left * h, input_precision=EXACT)
         at, inside = state(kept, chunk, row, head, heads, chunks, p, n, P, N)
@@ -72,23 +139,67 @@ def states_kernel(
 
 @triton.jit
 def state_gradients_kernel(
-    grad, dkept, x, log_a, B, C, dt, D, batch, x_row, x_time, x_head, B_row, B_time, B_group, length, heads, groups, n, p,
+    grad, dkept, decay, x, B, C, D, batch, x_row, x_time, x_head, B_row, B_time, B_group, length, heads, groups, n, p,
     CHUNK: tl.constexpr, N: tl.constexpr, P: tl.constexpr, EACH: tl.constexpr, SINGLE: tl.constexpr,
-    SCALED: tl.constexpr, EXACT: tl.constexpr,
+    SCALED: tl.constexpr, EXACT: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     chunks = tl.cdiv(length, CHUNK)
     dtype: tl.constexpr = dkept.dtype.element_ty
     i = tl.arange(0, CHUNK)
-    of_head = row * length * heads + head
+    decay += (row * heads + head) * (2 + SCALED) * length
+    grad += (row * length * heads + head) * p
     C += row * B_row + head // (heads // groups) * B_group
     dh = tl.zeros([P, N], tl.float32)
     for later in range(chunks - 1):
         chunk = chunks - 1 - later
         t = chunk * CHUNK + i
-        dy, C_t = load(grad + of_head * p, t, heads * p, length, p, P).to(dtype), load(C, t, B_time, length, n, N)
-        _, read, _, left, _ = decays(log_a + of_head, dt + of_head, t, heads, length, SCALED)
-        past = (C_t.to(tl.float32) * read[:, None]).to(dtype)
+        dy, C_t = load(grad, t, heads * p, length, p, P, EVEN).to(dtype), load(C, t, B_time, length, n, N, EVEN)
+        past = (C_t.to(tl.float32) * from_start(decay, t, length, EVEN)[:, None]).to(dtype)
+        left = tl.exp2(tl.load(decay + tl.minimum(chunk * CHUNK + CHUNK, length) - 1))
         dh = tl.dot(tl.trans(dy), past, acc=left * dh, input_precision=EXACT)
         at, inside = state(dkept, chunk - 1, row, head, heads, chunks, p, n, P, N)
         tl.store(at, dh.to(dtype), mask=inside)
+
+
+@triton.jit
+def decay_gradients_kernel(
+    sums, passing, decay, dlog_a, draw, A_log, dmembers, batch, length, heads, columns,
+    CHUNK: tl.constexpr, SINGLE: tl.constexpr, SCALED: tl.constexpr, HEADS: tl.constexpr,
+):  # fmt: skip
+    """The gradients of log a, or of all that it and dt are made of, from what tokens read and what is made of them: for one chunk
+    of all heads. Columns of draw beyond the heads become zeros."""
+    row, chunk, chunks = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
+    head = tl.arange(0, HEADS)[:, None]
+    t = chunk * CHUNK + tl.arange(0, CHUNK)[None, :]
+    inside = (head < heads) & (t < length)
+    of_head = row * heads + head
+    sums += of_head * ((2 if SINGLE else 4) * length) + t
+    made = tl.load(sums + MADE * length, mask=inside, other=0.0)
+    flow = tl.load(sums + READ * length, mask=inside, other=0.0) - made
+    if SINGLE:
+        dlog = tl.cumsum(flow, 1, reverse=True)
+    else:
+        flow += tl.load(sums + EARLIER * length, mask=inside, other=0.0)
+        later = tl.load(sums + LATER * length, mask=inside, other=0.0)
+        wide = later.to(tl.float64)
+        dlog = tl.cumsum(flow, 1, reverse=True) + (tl.cumsum(wide, 1) - wide).to(
+            tl.float32
+        )  # of s < r, however much r sends
+        dlog += tl.load(passing + of_head * chunks + chunk, mask=head < heads, other=0.0)
+        made += later
+    if SCALED:
+        a = -tl.exp(tl.load(A_log + row // batch * heads + head, mask=head < heads, other=0.0))
+        step = tl.load(decay + of_head * (3 * length) + 2 * length + t, mask=inside, other=1.0)
+        # softplus' = 1 - exp(-softplus), of which a small one keeps its digits in the series
+        slope = tl.where(step < 0.02, step * (1 - step * (0.5 - step / 6)), 1 - tl.exp2(-step * LOG2E))
+        draw_t = tl.where(inside, (made / tl.maximum(step, LEAST) + a * dlog) * slope, 0.0)
+        at = (row * length + t) * columns + head
+        tl.store(draw + at, draw_t.to(draw.dtype.element_ty), mask=(head < columns) & (t < length))
+        each = tl.num_programs(0).to(tl.int64) * chunks * heads
+        dmembers += (row * chunks + chunk) * heads + tl.arange(0, HEADS)
+        there = tl.arange(0, HEADS) < heads
+        tl.store(dmembers + each, tl.sum(draw_t, 1), mask=there)
+        tl.store(dmembers + 2 * each, tl.sum(tl.where(inside, a * step * dlog, 0.0), 1), mask=there)
+    else:
+        tl.store(dlog_a + (row * length + t) * heads + head, dlog, mask=inside)

@@ -1,0 +1,153 @@
+"""Mamba (Gu & Dao 2023) between its two outer projections.
+
+    u = silu(conv(u))        dt, B, C = W_dt W_r u, W_B u, W_C u
+    out = selective_scan(u, dt, b_dt, -exp(A_log), B, C, D) * silu(z)        (ops/selective_scan.py)
+
+On a GPU all of it is one op: its parts read where they lie in the projection, and leave their gradients side by side, so that
+the projection and its gradients are one product each.
+
+Shapes: projected (batch, length, 2 inner): u, then z, or u alone where there is no gate; taps (inner, kernel), b (inner,),
+w_x (r + 2 n, inner): W_r, then W_B and W_C; w_dt (inner, r), b_dt, D (inner,), A_log (inner, n), out (batch, length, inner).
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from recollect.ops.activations import silu
+from recollect.ops.fold import folded
+from recollect.ops.selective_scan import selective_scan, side_by_side
+from recollect.ops.short_conv import LONGEST, short_conv
+from recollect.ops.triton import available, short_dtype
+
+
+def mamba_definition(
+    projected: Tensor, taps: Tensor, b: Tensor, w_x: Tensor, w_dt: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor
+) -> Tensor:
+    """Op by op."""
+    u, *z = projected.split(len(D), dim=-1)
+    u = short_conv(u, taps, b, "silu")
+    dt, B, C = step_and_state(u, w_x, w_dt)
+    y = selective_scan(u, dt, b_dt, -A_log.exp(), B, C, D)
+    return y * silu(z[0]) if z else y
+
+
+def mamba(
+    projected: Tensor, taps: Tensor, b: Tensor, w_x: Tensor, w_dt: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor
+) -> Tensor:
+    """The same, as one op where our kernels apply."""
+    # Backward finds y in out, however far shut the gate is: float16's range is too short for that.
+    if short_dtype(projected) != torch.bfloat16 or not available(projected) or taps.shape[1] > LONGEST:
+        return mamba_definition(projected, taps, b, w_x, w_dt, b_dt, A_log, D)
+    return _by_kernels(projected.to(torch.bfloat16), taps, b, w_x, w_dt, b_dt, A_log, D)
+
+
+def _by_kernels(
+    projected: Tensor, taps: Tensor, b: Tensor, w_x: Tensor, w_dt: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor
+) -> Tensor:
+    """In the precision of `projected`."""
+    return _op(projected, *_own(projected.dtype, taps, b, w_x, w_dt, b_dt, A_log, D))[0]
+
+
+def step_and_state(x: Tensor, w_x: Tensor, w_dt: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """dt before its bias and softplus, B and C."""
+    rank = w_dt.shape[1]
+    n = (len(w_x) - rank) // 2
+    if not x.is_cuda:
+        dt, B, C = F.linear(x, w_x).split([rank, n, n], dim=-1)
+        return F.linear(dt, w_dt), B, C
+    w_x, w_dt = _filled(w_x, w_dt)
+    dt, B, C, _ = F.linear(x, w_x).split([w_dt.shape[1], n, n, -2 * n % 8], dim=-1)
+    return F.linear(dt, w_dt), B, C
+
+
+def _filled(w_x: Tensor, w_dt: Tensor) -> tuple[Tensor, Tensor]:
+    """Both with zeros: what each product reads and writes is filled up to multiples of 16 bytes, as a GPU wants them."""
+    rank = w_dt.shape[1]
+    w_r, w_BC = w_x.split([rank, len(w_x) - rank])
+    w_r, w_BC = (F.pad(w, (0, 0, 0, -len(w) % 8)) for w in (w_r, w_BC))
+    return torch.cat([w_r, w_BC]), F.pad(w_dt, (0, -rank % 8))
+
+
+def _own(
+    dtype: torch.dtype, taps: Tensor, b: Tensor, w_x: Tensor, w_dt: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor
+) -> list[Tensor]:
+    """What a member has of its own, as the op takes it: taps with b as the last column, w_x and w_dt filled with zeros and in
+    the projection's dtype, and A, b_dt and D side by side. A compiler makes few kernels of this, and of its gradients."""
+    taps = torch.cat([taps, b[:, None]], dim=1).float()
+    w_x, w_dt = _filled(w_x.to(dtype), w_dt.to(dtype))
+    return [t[None] for t in (taps, w_x, w_dt, side_by_side(b_dt, -A_log.float().exp(), D))]
+
+
+# In the op `mixed` is what w_x gives: r numbers for dt, then B and C, and the zeros' in between and after. All that is kept for
+# backward has an axis of members first. x is u after its convolution.
+
+
+def _forward(
+    projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, own: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    from recollect.ops.triton import selective_scan, short_conv
+
+    members, inner, rank = len(own), own.shape[2], w_dt.shape[2]
+    u, z = _parts(projected, members, inner)
+    x = short_conv.forward(u, taps, "silu", True)
+    mixed = torch.bmm(x.flatten(1, 2), w_x.mT)
+    dt = torch.bmm(mixed[..., :rank], w_dt.mT).view(x.shape)
+    out, kept = selective_scan.forward(x, dt, own, _BC(mixed, x, own, rank), z)
+    return out.flatten(0, 1), x, mixed, dt, kept
+
+
+def _backward(
+    grad: Tensor, projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, own: Tensor,
+    out: Tensor, x: Tensor, mixed: Tensor, dt: Tensor, kept: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    from recollect.ops.triton import selective_scan, short_conv
+
+    members, inner, rank = len(own), own.shape[2], w_dt.shape[2]
+    dprojected, dmixed = projected.new_empty(projected.shape), mixed.new_empty(mixed.shape)
+    (u, z), (du, dz) = (_parts(t, members, inner) for t in (projected, dprojected))
+    BC, dBC = (_BC(t, x, own, rank) for t in (mixed, dmixed))
+    gate = None if z is None or dz is None else selective_scan.Gate(z, out.view(x.shape), dz)
+    dx, ddt, down = selective_scan.backward(grad.view(x.shape), x, dt, own, BC, kept, dBC, gate)
+    ddt = ddt.flatten(1, 2)
+    torch.bmm(ddt, w_dt, out=dmixed[..., :rank])
+    dmixed[..., rank + dBC.shape[-1] :].zero_()
+    dw_dt = torch.bmm(ddt.mT, mixed[..., :rank])
+    dw_x = torch.bmm(dmixed.mT, x.flatten(1, 2))
+    more = torch.bmm(dmixed, w_x).view(x.shape)
+    _, dtaps = short_conv.backward(dx, u, taps, "silu", True, du, also=more)
+    return dprojected, dtaps, dw_x, dw_dt, down
+
+
+def _parts(projected: Tensor, members: int, inner: int) -> tuple[Tensor, Tensor | None]:
+    """u, and z where there is a gate, (members, batch, length, inner), where they lie."""
+    u, *z = projected.unflatten(0, (members, -1)).split(inner, dim=-1)
+    return u, z[0] if z else None
+
+
+def _BC(mixed: Tensor, x: Tensor, own: Tensor, rank: int) -> Tensor:
+    """(members, batch, length, 2 n), where it lies."""
+    return mixed.view(*x.shape[:3], -1)[..., rank : rank + 2 * (own.shape[1] - 2)]
+
+
+def _fake(
+    projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, own: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    from recollect.ops.triton import selective_scan
+
+    u, _ = _parts(projected, len(own), own.shape[2])
+    out, kept = selective_scan.outputs(u, own)
+    x, dt = u.new_empty(u.shape), u.new_empty(u.shape)
+    mixed = u.new_empty(len(own), u.shape[1] * u.shape[2], w_x.shape[1])
+    return out.flatten(0, 1), x, mixed, dt, kept
+
+
+def _fake_backward(
+    grad: Tensor, projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, own: Tensor,
+    out: Tensor, x: Tensor, mixed: Tensor, dt: Tensor, kept: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    a, b, c, d, e = (t.new_empty(t.shape) for t in (projected, taps, w_x, w_dt, own))
+    return a, b, c, d, e
+
+
+_op = folded("mamba", _forward, _backward, _fake, _fake_backward)

@@ -1,0 +1,149 @@
+"""Mamba2 (Dao & Gu 2024) between its projections.
+
+    x, B, C = silu(conv(x, B, C))        dt = softplus(dt + b_dt)
+    y = ssd(dt x, -exp(A_log) dt, B, C) + D x        (ops/ssd.py)
+    out = w * g / sqrt(mean g^2 + eps)        g = y * silu(z)
+
+On a GPU all of it is one op: its parts read where they lie in the projection, and leave their gradients side by side, so that
+the projection and its gradients are one product each.
+
+Shapes: projected (batch, length, inner + channels + heads): z, then x, B, C, then dt, and perhaps columns that are not read;
+taps (channels, kernel), b (channels,), b_dt, A_log, D (heads,), w (inner,), out (batch, length, inner), where
+channels = inner + 2 groups n, and a group is the heads that share their B and C.
+"""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from recollect.ops.activations import silu, softplus
+from recollect.ops.fold import folded
+from recollect.ops.linear_attention import kernel_serves
+from recollect.ops.short_conv import LONGEST, short_conv
+from recollect.ops.ssd import ssd
+from recollect.ops.triton import short_dtype
+
+EPS = 1e-5
+WIDEST = 8192
+"""The norm's kernels hold whole rows: wider ones do not fit their registers."""
+
+
+def mamba2_definition(
+    projected: Tensor, taps: Tensor, b: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, groups: int
+) -> Tensor:
+    """Op by op."""
+    heads = len(D)
+    z, xBC, dt = _parts(projected, len(w), len(taps), heads)
+    dt = softplus(dt + b_dt)
+    x, B, C = unpacked(short_conv(xBC, taps, b, "silu"), len(w), heads, groups)
+    y = ssd(x * dt[..., None], -A_log.exp() * dt, B, C) + D[:, None] * x
+    return F.rms_norm(y.flatten(-2) * silu(z), w.shape, w, EPS)
+
+
+def mamba2(
+    projected: Tensor, taps: Tensor, b: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, groups: int
+) -> Tensor:
+    """The same, as one op where our kernels apply."""
+    inner, p, n = len(w), len(w) // len(D), (len(taps) - len(w)) // (2 * groups)
+    if not kernel_serves(projected[..., : max(p, n)]) or taps.shape[1] > LONGEST or inner > WIDEST:
+        return mamba2_definition(projected, taps, b, b_dt, A_log, D, w, groups)
+    return _by_kernels(projected.to(short_dtype(projected)), taps, b, b_dt, A_log, D, w, groups)
+
+
+def _by_kernels(
+    projected: Tensor, taps: Tensor, b: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, groups: int
+) -> Tensor:
+    """In the precision of `projected`."""
+    taps = F.pad(taps, (0, 1)) + F.pad(b[:, None], (taps.shape[1], 0))
+    return _op(projected, *(t.float()[None] for t in (taps, b_dt, A_log, D, w)), projected.new_empty(1, groups, 0))[0]
+
+
+def unpacked(xBC: Tensor, inner: int, heads: int, groups: int) -> tuple[Tensor, Tensor, Tensor]:
+    """x (..., heads, p), B and C (..., heads or 1, n)."""
+    x, B, C = _views(xBC, inner, heads, groups)
+    if groups > 1:
+        B, C = (t.repeat_interleave(heads // groups, dim=-2) for t in (B, C))
+    return x, B, C
+
+
+def _views(xBC: Tensor, inner: int, heads: int, groups: int) -> tuple[Tensor, Tensor, Tensor]:
+    """x (..., heads, p), B and C (..., groups, n), where they lie."""
+    each = (xBC.shape[-1] - inner) // 2
+    x, B, C = xBC.split([inner, each, each], dim=-1)
+    return x.unflatten(-1, (heads, -1)), B.unflatten(-1, (groups, -1)), C.unflatten(-1, (groups, -1))
+
+
+def _parts(projected: Tensor, inner: int, channels: int, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """z, xBC and dt, where they lie."""
+    dt = inner + channels
+    return projected[..., :inner], projected[..., inner:dt], projected[..., dt : dt + heads]
+
+
+# In the op each member has its own taps (with b as the last column), b_dt, A_log, D and w; `like` is (1, groups, 0).
+
+
+def _forward(
+    projected: Tensor, taps: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, like: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """out, and for backward xBC, y, states and decays."""
+    from recollect.ops.triton import gated_norm, short_conv, ssd
+
+    inner, (members, heads) = w.shape[1], D.shape
+    z, xBC, dt = _parts(projected, inner, taps.shape[1], heads)
+    xBC = short_conv.forward(xBC.unflatten(0, (members, -1)), taps, "silu", True).flatten(0, 1)
+    x, B, C = _views(xBC, inner, heads, like.shape[1])
+    y, kept, decay = ssd.forward(x, ssd.Mamba2(dt, b_dt, A_log, D), B, C)
+    of_y, of_z = _tokens(members, y.flatten(2), z)
+    out = gated_norm.forward(of_y, of_z, w, EPS)
+    return out.view(z.shape), xBC, y, kept, decay
+
+
+def _backward(
+    grad: Tensor, projected: Tensor, taps: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, like: Tensor,
+    out: Tensor, xBC: Tensor, y: Tensor, kept: Tensor, decay: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    from recollect.ops.triton import gated_norm, short_conv, ssd
+
+    inner, (members, heads), channels = w.shape[1], D.shape, taps.shape[1]
+    projected = projected.contiguous()
+    dprojected, dxBC = projected.new_empty(projected.shape), xBC.new_empty(xBC.shape)
+    (z, before, dt), (dz, dbefore, _) = (_parts(t, inner, channels, heads) for t in (projected, dprojected))
+    grad, y, z, dz = _tokens(members, grad, y.flatten(2), z, dz)
+    dy, dw = gated_norm.backward(grad, y, z, w, EPS, dz)
+    (x, B, C), (dx, dB, dC) = (_views(t, inner, heads, like.shape[1]) for t in (xBC, dxBC))
+    ddt = projected.new_empty(
+        *projected.shape[:2], projected.shape[2] - inner - channels
+    )  # and zeros where nothing is read
+    own = ssd.Mamba2(dt, b_dt, A_log, D)
+    db_dt, dA_log, dD = ssd.backward(dy.view(x.shape), x, own, B, C, kept, decay, dx, dB, dC, ddt)
+    dxBC, before, dbefore = (t.unflatten(0, (members, -1)) for t in (dxBC, before, dbefore))
+    _, dtaps = short_conv.backward(dxBC, before, taps, "silu", True, dbefore, ddt)
+    return dprojected, dtaps, db_dt, dA_log, dD, dw
+
+
+def _tokens(members: int, *tensors: Tensor) -> list[Tensor]:
+    """(rows, length, width) -> (members, tokens, width), where they lie."""
+    return [t.unflatten(0, (members, -1)).flatten(1, 2) for t in tensors]
+
+
+def _fake(
+    projected: Tensor, taps: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, like: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    from recollect.ops.triton import ssd
+
+    (rows, length), inner, heads = projected.shape[:2], w.shape[1], D.shape[1]
+    xBC = projected.new_empty(rows, length, taps.shape[1])
+    x, _, C = _views(xBC, inner, heads, like.shape[1])
+    y, kept = ssd.outputs(C, x, False)
+    return projected.new_empty(rows, length, inner), xBC, y, kept, D.new_empty(rows, heads, 3, length)
+
+
+def _fake_backward(
+    grad: Tensor, projected: Tensor, taps: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, like: Tensor,
+    out: Tensor, xBC: Tensor, y: Tensor, kept: Tensor, decay: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    inputs = (projected, taps, b_dt, A_log, D, w)
+    dprojected, dtaps, db_dt, dA_log, dD, dw = (t.new_empty(t.shape) for t in inputs)
+    return dprojected, dtaps, db_dt, dA_log, dD, dw
+
+
+_op = folded("mamba2", _forward, _backward, _fake, _fake_backward)
