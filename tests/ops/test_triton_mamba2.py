@@ -10,10 +10,13 @@ from functools import partial
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.func import vmap
 
-from recollect.ops.mamba2 import _by_kernels, mamba2, mamba2_definition
+from recollect.ops.mamba2 import EPS, _by_kernels, _parts, mamba2, mamba2_definition, unpacked
+from recollect.ops.short_conv import short_conv_definition
+from recollect.ops.ssd import ssd_definition
 
 CASES = {  # members, batch, length, heads, groups, p, n, columns that are not read, the largest A
     "one token": (1, 1, 1, 2, 1, 2, 1, 0, 1.0),
@@ -40,6 +43,17 @@ def inputs(
     shapes = (channels, 4), (channels,), (heads,), (heads,), (inner,)
     taps, b, b_dt, D, w = (torch.randn(members, *shape) for shape in shapes)
     return [projected, taps, b, b_dt, A_log, D, w]
+
+
+def rounded(projected: Tensor, *own: Tensor, groups: int) -> Tensor:
+    """The definition, exact but for what it gives from stage to stage, and the gradients of that: they are bfloat16's."""
+    taps, b, b_dt, A_log, D, w = (t.double() for t in own)
+    z, xBC, dt = _parts(projected.double(), len(w), len(taps), len(D))
+    dt = F.softplus(dt + b_dt)
+    xBC = short_conv_definition(xBC, taps, b, "silu").bfloat16().double()
+    x, B, C = unpacked(xBC, len(w), len(D), groups)
+    y = ssd_definition(x * dt[..., None], -A_log.exp() * dt, B, C) + D[:, None] * x
+    return F.rms_norm(y.bfloat16().double().flatten(-2) * F.silu(z), w.shape, w, EPS).bfloat16()
 
 
 def results(op, tensors: list[Tensor]) -> list[Tensor]:

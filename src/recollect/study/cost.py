@@ -29,7 +29,7 @@ PRODUCTS = 3.9e14
 REST = 3.7e12
 """R, bytes a second."""
 BYTES = {
-    "attention": 2.4e12, "linear_attention": 1.9e12, "hyena": 1.8e12, "mamba": 8e11, "mamba2": 1e12, "deltanet": 7.5e11,
+    "attention": 2.4e12, "linear_attention": 1.8e12, "hyena": 1.75e12, "mamba": 9e11, "mamba2": 1.3e12, "deltanet": 8e11,
 }  # fmt: skip
 """B, bytes a second, by mixer."""
 OTHER = 7e11
