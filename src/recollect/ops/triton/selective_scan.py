@@ -17,10 +17,7 @@ so y need not be kept: it is in out, as exact as out is, for a z as small as zer
 (dB, dC) and over rows (dA, dbias, dD) are left to PyTorch: the same bits on every run. They are few because what is summed alike
 lies side by side: B and C, a token's, and A, bias and D, a channel's own.
 
-What counts is instructions, above all those that move numbers between threads. Memory is read four channels a thread, so a
-thread has four channels of every LANES-th state. A sum over states or channels is first taken within threads; what is left of
-all four steps then changes threads at once, so that a thread has all that it adds (`split` asks for that: as reductions these
-sums would take a shuffle a number and halving). A part is read and written as one tensor (..., 4) and taken apart into steps.
+What counts is instructions, above all those that move numbers between threads: parts.py says how sums are taken.
 
 Glossary: h = state; delta = step size; u = delta x; A, B, C, D as in the paper; rate = A / ln 2; e = the gradient of delta A;
 s, c = indices of states and channels; own = A's n columns, bias and D; kept = the states before each part. Shapes: x, dt, z, y,
@@ -39,11 +36,19 @@ import triton.language as tl
 from torch import Tensor
 
 from recollect.ops.triton.activations import sigmoid, softplus
+from recollect.ops.triton.parts import (
+    PART,
+    STEPS,
+    apart,
+    once,
+    over_channels,
+    over_states,
+    own_channels,
+    own_states,
+    turned,
+)
 
 LN2 = tl.constexpr(0.6931471805599453)
-PART = 4
-"""Steps of a part. `_apart` and `_together` are for four."""
-STEPS = tl.constexpr(PART)
 NEVER = tl.constexpr(1e-15)
 TILE = 512
 """Numbers in the state of a program, or so: 16 a thread. Backward holds nine such in registers."""
@@ -143,67 +148,6 @@ def _not_zero(z):
 
 
 @triton.jit
-def _once(x):
-    """A sum of one: without it the compiler lets every thread that needs a number compute it, four times in all."""
-    return tl.sum(tl.reshape(x, [x.shape[0], x.shape[1], 1]), axis=2)
-
-
-@triton.jit
-def _apart(x):
-    """(rows, 4) -> four steps of (rows,)."""
-    even, odd = tl.split(tl.reshape(x, [x.shape[0], 2, 2]))
-    first, third = tl.split(even)
-    second, fourth = tl.split(odd)
-    return first, second, third, fourth
-
-
-@triton.jit
-def _together(steps):
-    """Four steps of (...) -> (..., 2, 2), which is (..., 4) in order."""
-    return tl.join(tl.join(steps[0], steps[2]), tl.join(steps[1], steps[3]))
-
-
-@triton.jit
-def _turned(steps):
-    return steps[3], steps[2], steps[1], steps[0]
-
-
-@triton.jit
-def _summed(x, HALVINGS: tl.constexpr):
-    """(rows, 2, 2, 2^halvings) -> (rows, 4): the sums over the last axis."""
-    rows: tl.constexpr = x.shape[0]
-    x = tl.reshape(x, [rows * 4, x.shape[3]])
-    for _ in tl.static_range(HALVINGS):
-        a, b = tl.split(tl.reshape(x, [rows * 4, x.shape[1] // 2, 2]))
-        x = a + b
-    return tl.reshape(x, [rows, 4])
-
-
-@triton.jit
-def _own_states(x, LANES: tl.constexpr):
-    """(n, channels) -> (lanes, channels): sums over the states that a thread has."""
-    return tl.sum(tl.reshape(x, [x.shape[0] // LANES, LANES, x.shape[1]]), axis=0)
-
-
-@triton.jit
-def _over_states(steps, LOG_LANES: tl.constexpr):
-    """Four steps of (lanes, channels) -> (channels, 4)."""
-    return _summed(tl.permute(_together(steps), [1, 2, 3, 0]), LOG_LANES)
-
-
-@triton.jit
-def _own_channels(x):
-    """(n, channels) -> (n, channels / 4): sums over the channels that a thread has."""
-    return tl.sum(tl.reshape(x, [x.shape[0], x.shape[1] // 4, 4]), axis=2)
-
-
-@triton.jit
-def _over_channels(steps, LOG_FOURS: tl.constexpr):
-    """Four steps of (n, channels / 4) -> (n, 4)."""
-    return _summed(tl.permute(_together(steps), [0, 2, 3, 1]), LOG_FOURS)
-
-
-@triton.jit
 def _forward_kernel(
     x, dt, own, BC, z, out, kept, batch, length,
     CHANNELS: tl.constexpr, STATES: tl.constexpr, BC_TIME: tl.constexpr, Z_TIME: tl.constexpr, N: tl.constexpr,
@@ -241,11 +185,11 @@ def _forward_kernel(
         C_p = _read(BC + STATES + start * BC_TIME + at_s, here_s, EVEN)
         if GATED:
             z_p = _not_zero(_read(z + start * Z_TIME + at_z, here, EVEN))  # not below: a read waits for earlier writes
-        deltas, us, Bs, Cs, ys = _apart(delta_p), _apart(delta_p * x_p), _apart(B_p), _apart(C_p), ()
+        deltas, us, Bs, Cs, ys = apart(delta_p), apart(delta_p * x_p), apart(B_p), apart(C_p), ()
         for k in tl.static_range(STEPS):
             h = tl.exp2(deltas[k][None, :] * rate) * h + us[k][None, :] * Bs[k][:, None]
-            ys += (_own_states(h * Cs[k][:, None], LANES),)
-        y_p = _over_states(ys, LOG_LANES) + D * x_p
+            ys += (own_states(h * Cs[k][:, None], LANES),)
+        y_p = over_states(ys, LOG_LANES) + D * x_p
         if GATED:
             y_p *= z_p * sigmoid(z_p)
         _write(out + start * CHANNELS + at_c, y_p, here, EVEN)
@@ -296,14 +240,14 @@ def _backward_kernel(
             open_p, root_p = sigmoid(z_p), tl.rsqrt(z_p * z_p)
             _write(dz + start * DZ_TIME + at_dz, dy_p * out_p * (z_p * root_p * root_p + (1 - open_p)), here, EVEN)
             dy_p *= z_p * open_p
-        dy_p = _once(dy_p)
+        dy_p = once(dy_p)
         x_p = _read(x + start * CHANNELS + at_c, here, EVEN)
         delta_p = softplus(_read(dt + start * CHANNELS + at_c, here, EVEN) + bias)
         sum_D += dy_p * x_p
         h = _read(kept + part * STATES * CHANNELS, inside, EVEN)
         B_p = _read(BC + start * BC_TIME + at_s, here_s, EVEN)
         C_p = _read(BC + STATES + start * BC_TIME + at_s, here_s, EVEN)
-        deltas, us, dys, Bs, Cs = _apart(delta_p), _apart(delta_p * x_p), _apart(dy_p), _apart(B_p), _apart(C_p)
+        deltas, us, dys, Bs, Cs = apart(delta_p), apart(delta_p * x_p), apart(dy_p), apart(B_p), apart(C_p)
         hs, decays = (h,), ()
         for k in tl.static_range(STEPS):
             decays += (tl.exp2(deltas[k][None, :] * rate),)
@@ -311,16 +255,16 @@ def _backward_kernel(
         dus, des, dBs, dCs = (), (), (), ()
         for k in tl.static_range(STEPS - 1, -1, -1):
             dh += Cs[k][:, None] * dys[k][None, :]
-            dCs += (_own_channels(dys[k][None, :] * hs[k + 1]),)
-            dBs += (_own_channels(us[k][None, :] * dh),)
-            dus += (_own_states(Bs[k][:, None] * dh, LANES),)
+            dCs += (own_channels(dys[k][None, :] * hs[k + 1]),)
+            dBs += (own_channels(us[k][None, :] * dh),)
+            dus += (own_states(Bs[k][:, None] * dh, LANES),)
             dh *= decays[k]  # from here on the gradient of h_{t-1}
             e = dh * hs[k]
             sum_A += deltas[k][None, :] * e
-            des += (_own_states(rate * e, LANES),)
-        _write(dBC + start * (2 * STATES) + at_sum, _over_channels(_turned(dBs), LOG_FOURS), here_s, EVEN)
-        _write(dBC + STATES + start * (2 * STATES) + at_sum, _over_channels(_turned(dCs), LOG_FOURS), here_s, EVEN)
-        du_p, de_p = _over_states(_turned(dus), LOG_LANES), _over_states(_turned(des), LOG_LANES)
+            des += (own_states(rate * e, LANES),)
+        _write(dBC + start * (2 * STATES) + at_sum, over_channels(turned(dBs), LOG_FOURS), here_s, EVEN)
+        _write(dBC + STATES + start * (2 * STATES) + at_sum, over_channels(turned(dCs), LOG_FOURS), here_s, EVEN)
+        du_p, de_p = over_states(turned(dus), LOG_LANES), over_states(turned(des), LOG_LANES)
         _write(dx + start * CHANNELS + at_c, delta_p * du_p + D * dy_p, here, EVEN)
         raw_p = _read(dt + start * CHANNELS + at_c, here, EVEN) + bias  # read again: registers were full until now
         ddt_p = (de_p * LN2 + x_p * du_p) * sigmoid(raw_p)

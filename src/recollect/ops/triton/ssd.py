@@ -27,24 +27,23 @@ dt (rows, length, heads), D (members, heads), a member being rows / members rows
 # pyright: reportIndexIssue=false, reportAttributeAccessIssue=false, reportOptionalOperand=false
 # (Triton's language looks like Python, but its types are its own.)
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from recollect.ops.triton import stages
-from recollect.ops.triton.linear_attention import choices, chunk_of, outputs, rows_of_vectors
+from recollect.ops.triton.linear_attention import choices, outputs, rows_of_vectors
 from recollect.ops.triton.ssd_states import (
     EARLIER,
     LATER,
     MADE,
     READ,
+    Mamba2,
     apart,
-    decay_gradients_kernel,
+    decay_gradients,
     from_start,
-    running_kernel,
+    running,
     state,
     state_gradients_kernel,
     states_kernel,
@@ -56,17 +55,6 @@ from recollect.ops.triton.tiles import load, store
 
 MOST = 8
 """Heads of a program, at most: they are taken one after another."""
-
-
-class Mamba2(NamedTuple):
-    """What Mamba2's dt and log a are made of, and its D: dt = softplus(raw + bias), log a = -exp(A_log) dt."""
-
-    raw: Tensor
-    """(rows, length, heads), wherever it lies."""
-    bias: Tensor
-    """(members, heads), as A_log and D; a member is rows / members rows."""
-    A_log: Tensor
-    D: Tensor
 
 
 def forward(x: Tensor, own: Tensor | Mamba2, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -105,56 +93,11 @@ def backward(
         _within_kernel[grid](grad, dkept, dx, sums, to_B, to_C, dmembers, *of_x, *of_B, *arguments, **options)
         if not single:
             _between_kernel[grid](grad, kept, dkept, sums, passing, to_B, to_C, *of_B, *arguments, **options)
-        given = _decay_gradients(sums, passing, decay, own, dmembers, draw, options)
+        given = decay_gradients(sums, passing, decay, own, dmembers, draw, options)
     if groups < parts:
         for summands, whole in ((to_B, dB), (to_C, dC)):
             torch.sum(summands.unflatten(2, (groups, -1)), dim=3, out=whole)
     return given
-
-
-def _decay_gradients(
-    sums: Tensor,
-    passing: Tensor,
-    decay: Tensor,
-    own: Tensor | Mamba2,
-    dmembers: Tensor,
-    draw: Tensor | None,
-    options: dict,
-) -> tuple[Tensor, ...]:
-    rows, heads, _, length = decay.shape
-    grid = rows, triton.cdiv(length, options["CHUNK"])
-    compiled = {name: options[name] for name in ("CHUNK", "SINGLE", "SCALED")}
-    columns = heads if draw is None else draw.shape[2]
-    compiled |= {"HEADS": triton.next_power_of_2(columns)}
-    if isinstance(own, Tensor):
-        dlog_a = own.new_empty(own.shape)
-        unused = [dlog_a] * 3 + [1]
-        decay_gradients_kernel[grid](sums, passing, decay, dlog_a, *unused, length, heads, columns, **compiled)
-        return (dlog_a,)
-    assert draw is not None
-    A_log, D = own.A_log, own.D
-    decay_gradients_kernel[grid](
-        sums, passing, decay, sums, draw, A_log.contiguous(), dmembers, rows // len(D), length, heads, columns, **compiled
-    )  # fmt: skip
-    dD, dbias, dA_log = (summands.sum(1) for summands in dmembers.view(3, len(D), -1, heads))
-    return dbias, dA_log, dD
-
-
-def running(x: Tensor, own: Tensor | Mamba2) -> Tensor:
-    """The decays of ssd_states.py."""
-    rows, length, heads, _ = x.shape
-    scaled = isinstance(own, Mamba2)
-    decay = torch.empty(rows, heads, 2 + scaled, length, dtype=torch.float32, device=x.device)
-    if isinstance(own, Mamba2):  # what is not read is stood for by x
-        made_of = [x, own.raw, own.bias.contiguous(), own.A_log.contiguous(), rows // len(own.D), *own.raw.stride()[:2]]
-    else:
-        made_of = [own.contiguous(), x, x, x, 1, 0, 0]
-    chunk = chunk_of(length)
-    with torch.cuda.device_of(x):
-        running_kernel[rows * heads, triton.cdiv(length, chunk)](
-            decay, *made_of, length, heads, CHUNK=chunk, SCALED=scaled, num_warps=1
-        )  # fmt: skip
-    return decay
 
 
 def _arguments(x: Tensor, own: Tensor | Mamba2, B: Tensor, C: Tensor, decay: Tensor) -> tuple[tuple[int], list, dict]:

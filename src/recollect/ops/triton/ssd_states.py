@@ -12,17 +12,73 @@ two sums keeps small decays behind a large one; and of the gradients of log a.
 # pyright: reportIndexIssue=false, reportAttributeAccessIssue=false, reportOptionalOperand=false
 # (Triton's language looks like Python, but its types are its own.)
 
+from typing import NamedTuple
+
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from recollect.ops.triton.activations import LOG2E, softplus
+from recollect.ops.triton.linear_attention import chunk_of
 from recollect.ops.triton.tiles import load
 
 FORGOTTEN = tl.constexpr(-128.0)  # the least logarithm of a decay: its exponential is zero
 LEAST = tl.constexpr(1.2e-38)  # divides in place of a smaller dt, whose gradient is then zero
-MADE, READ, LATER, EARLIER, SUMS = (tl.constexpr(i) for i in range(5))
+MADE, READ, LATER, EARLIER = (tl.constexpr(i) for i in range(4))
 """Sums that kernels leave for each token and head: what later tokens of its chunk and it itself make of it, what it reads in its
 chunk; what later chunks make of it, and what it reads of earlier ones."""
+
+
+class Mamba2(NamedTuple):
+    """What Mamba2's dt and log a are made of, and its D: dt = softplus(raw + bias), log a = -exp(A_log) dt."""
+
+    raw: Tensor
+    """(rows, length, heads), wherever it lies."""
+    bias: Tensor
+    """(members, heads), as A_log and D; a member is rows / members rows."""
+    A_log: Tensor
+    D: Tensor
+
+
+def running(x: Tensor, own: Tensor | Mamba2) -> Tensor:
+    """What `running_kernel` fills, for log a (rows, length, heads) or what Mamba2 makes it of."""
+    rows, length, heads, _ = x.shape
+    scaled = isinstance(own, Mamba2)
+    decay = torch.empty(rows, heads, 2 + scaled, length, dtype=torch.float32, device=x.device)
+    if isinstance(own, Mamba2):  # what is not read is stood for by x
+        made_of = [x, own.raw, own.bias.contiguous(), own.A_log.contiguous(), rows // len(own.D), *own.raw.stride()[:2]]
+    else:
+        made_of = [own.contiguous(), x, x, x, 1, 0, 0]
+    chunk = chunk_of(length)
+    with torch.cuda.device_of(x):
+        running_kernel[rows * heads, triton.cdiv(length, chunk)](
+            decay, *made_of, length, heads, CHUNK=chunk, SCALED=scaled, num_warps=1
+        )  # fmt: skip
+    return decay
+
+
+def decay_gradients(
+    sums: Tensor, passing: Tensor, decay: Tensor, own: Tensor | Mamba2, dmembers: Tensor, draw: Tensor | None, options: dict
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """The gradient of log a; or draw, which is filled, and those of bias, A_log and D."""
+    rows, heads, _, length = decay.shape
+    grid = rows, triton.cdiv(length, options["CHUNK"])
+    compiled = {name: options[name] for name in ("CHUNK", "SINGLE", "SCALED")}
+    columns = heads if draw is None else draw.shape[2]
+    compiled |= {"HEADS": triton.next_power_of_2(columns)}
+    if isinstance(own, Tensor):
+        dlog_a = own.new_empty(own.shape)
+        unused = [dlog_a] * 3 + [1]
+        decay_gradients_kernel[grid](sums, passing, decay, dlog_a, *unused, length, heads, columns, **compiled)
+        return (dlog_a,)
+    assert draw is not None
+    A_log, D = own.A_log, own.D
+    decay_gradients_kernel[grid](
+        sums, passing, decay, sums, draw, A_log.contiguous(), dmembers, rows // len(D), length, heads, columns, **compiled
+    )  # fmt: skip
+    dD, dbias, dA_log = (summands.sum(1) for summands in dmembers.view(3, len(D), -1, heads))
+    return dbias, dA_log, dD
 
 
 @triton.jit
