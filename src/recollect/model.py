@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from recollect import rng
 from recollect.architecture import ADDED, BlockSpec, ModelSpec
-from recollect.mixers.base import State, linear_flops
+from recollect.mixers.base import State, heard, linear_flops
 from recollect.ops.activations import silu
 from recollect.ops.answer_loss import answer_loss
 from recollect.ops.mlp import mlp
@@ -271,8 +271,7 @@ def sinusoid(position: Tensor, width: int, dtype: torch.dtype) -> Tensor:
 
 def _after(norm: Norm, x: Tensor, part: nn.Module) -> Tensor:
     """part(norm(x)); for training on a GPU in the part's own way where it has one (ops/norms.py), unless a hook listens to it."""
-    heard = not torch.compiler.is_compiling() and (part._forward_hooks or part._forward_pre_hooks)
-    own = getattr(part, "after_norm", None) if _trains_on_gpu(x) and not heard else None
+    own = getattr(part, "after_norm", None) if _trains_on_gpu(x) and not heard(part) else None
     return part(norm(x)) if own is None else own(norm, x)
 
 

@@ -7,6 +7,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from transformers import Mamba2Config
 from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
 
+from recollect.mixers.mamba import Mamba
 from recollect.mixers.mamba2 import Mamba2
 from recollect.ops.activations import softplus
 from recollect.spec import SpecError
@@ -96,3 +97,15 @@ def test_a_member_is_the_same_to_the_bit_in_any_company(width: int, length: int)
     for size in (2, 3):
         for name, value in among[size].items():
             assert torch.equal(value, among[8][name][:size]), f"{name} among {size}"
+
+
+@pytest.mark.parametrize("kind", [Mamba, Mamba2])
+def test_hooks_hear_its_parts_and_change_nothing(kind):
+    torch.manual_seed(0)
+    mixer, x, given = kind(32), torch.randn(2, 9, 32), []
+    expected = mixer(x)
+    for part in (mixer.conv, mixer.ssm if kind is Mamba else mixer.norm):
+        part.register_forward_hook(lambda part, inputs, output: given.append(output.shape))
+    torch.testing.assert_close(mixer(x), expected)
+    assert len(given) == 2
+    assert given[0][:2] == (2, 9)

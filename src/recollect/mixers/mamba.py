@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, linear_flops
+from recollect.mixers.base import Mixer, State, heard, linear_flops
 from recollect.ops.activations import silu
 from recollect.ops.mamba import mamba, step_and_state
 from recollect.ops.selective_scan import selective_scan, selective_step
@@ -48,8 +48,7 @@ class Mamba(Mixer):
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         conv, ssm, inner = self.conv, self.ssm, self.out.in_features
-        heard = not torch.compiler.is_compiling() and (ssm._forward_hooks or ssm._forward_pre_hooks)
-        if conv is not None and conv.bias is not None and not heard:
+        if conv is not None and conv.bias is not None and not heard(conv, ssm):
             return self.out(mamba(self.in_proj(x), conv.weight, conv.bias, *ssm.weights()))
         if x.is_cuda:  # one product each, for the gradient of parts of one would be put together by copying
             u, *z = (F.linear(x, part) for part in self.in_proj.weight.split(inner))  # (batch, length, inner)

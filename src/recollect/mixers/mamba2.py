@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.mixers.base import Mixer, State, divides, heard, linear_flops
 from recollect.mixers.mamba import step_size_bias
 from recollect.ops.activations import silu, softplus
 from recollect.ops.mamba2 import EPS, mamba2, unpacked
 from recollect.ops.short_conv import ShortConv
-from recollect.ops.ssd import ssd_step
+from recollect.ops.ssd import ssd, ssd_step
 from recollect.spec import SpecError
 
 
@@ -61,12 +61,15 @@ class Mamba2(Mixer):
         self.D.fill_(1)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        w = self.in_proj.weight
-        if x.is_cuda:
-            w = F.pad(w, (0, 0, 0, -len(w) % 16))  # rows of a multiple of 32 bytes, as a GPU wants them
-        conv, own = self.conv, (self.dt_bias, self.A_log, self.D, self.norm.weight)
-        assert conv.bias is not None
-        return self.out(mamba2(F.linear(x, w), conv.weight, conv.bias, *own, self.groups))
+        conv, own, w = self.conv, (self.dt_bias, self.A_log, self.D, self.norm.weight), self.in_proj.weight
+        if conv.bias is not None and not heard(self.in_proj, conv, self.norm):
+            if x.is_cuda:
+                w = F.pad(w, (0, 0, 0, -len(w) % 16))  # rows of a multiple of 32 bytes, as a GPU wants them
+            return self.out(mamba2(F.linear(x, w), conv.weight, conv.bias, *own, self.groups))
+        z, xBC, dt = self._project(x)
+        x, log_a, B, C = self._scanned(conv(xBC), dt)
+        y = ssd(x * dt[..., None], log_a, B, C) + self.D[:, None] * x  # (batch, length, heads, p)
+        return self.out(self.norm(y.flatten(-2) * silu(z)))
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """z, x with B and C before their convolution, and dt."""
