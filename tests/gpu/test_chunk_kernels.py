@@ -31,9 +31,7 @@ def interpreted(op: str) -> ModuleType:
     return module
 
 
-SSD, MAMBA, MAMBA2, LINEAR, DELTA = (
-    interpreted(op) for op in ("ssd", "mamba", "mamba2", "linear_attention", "delta_rule")
-)
+SSD, MAMBAS, LINEAR, DELTA = (interpreted(op) for op in ("ssd", "mamba", "linear_attention", "delta_rule"))
 
 
 def assert_small(errors: dict[str, float], allowed: float) -> None:
@@ -65,11 +63,13 @@ def test_state_space_duality(sizes):
 )  # fmt: skip
 def test_mamba2_between_its_projections(sizes):
     short = {"dtype": torch.bfloat16, "device": "cuda"}
-    allowed = MAMBA2.errors(*sizes, op=MAMBA2.rounded, **short)  # sums that almost vanish lose much by rounding alone
-    for name, error in MAMBA2.errors(*sizes, op=mamba2, **short).items():
+    allowed = MAMBAS.errors(
+        "mamba2", *sizes, op=MAMBAS.rounded_mamba2, **short
+    )  # sums that almost vanish lose much by rounding alone
+    for name, error in MAMBAS.errors("mamba2", *sizes, op=mamba2, **short).items():
         assert error < 1e-2 + 5 * allowed[name], f"{name} is off by {error}, by rounding alone {allowed[name]}"
     if max(sizes[5:7]) <= 64:  # in float32 longer ones do not fit
-        assert_small(MAMBA2.errors(*sizes, device="cuda"), 1e-4)
+        assert_small(MAMBAS.errors("mamba2", *sizes, device="cuda"), 1e-4)
 
 
 @pytest.mark.parametrize(
@@ -81,15 +81,16 @@ def test_mamba2_between_its_projections(sizes):
 )  # fmt: skip
 def test_mamba_between_its_projections(sizes):
     assert_small(
-        MAMBA.errors(*sizes, op=mamba, dtype=torch.bfloat16, device="cuda"), 3e-2
+        MAMBAS.errors("mamba", *sizes, op=mamba, dtype=torch.bfloat16, device="cuda"), 3e-2
     )  # its weights are short, too
-    assert_small(MAMBA.errors(*sizes, device="cuda"), 1e-4)
+    assert_small(MAMBAS.errors("mamba", *sizes, device="cuda"), 1e-4)
 
 
 def test_mamba2_gives_the_same_bits_each_time():
-    tensors = [t.cuda() for t in MAMBA2.inputs(3, 4, 256, 4, 1, 64, 64, 12, 0.1)]
+    tensors, told = MAMBAS.inputs("mamba2", 3, 4, 256, 4, 1, 64, 64, 12, 0.1)
+    tensors = [t.cuda() for t in tensors]
     with torch.autocast("cuda", torch.bfloat16):
-        found = [MAMBA2.results(partial(mamba2, groups=1), tensors) for _ in range(2)]
+        found = [MAMBAS.results(partial(mamba2, **told), tensors) for _ in range(2)]
     assert found[0][0].dtype == torch.bfloat16
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 

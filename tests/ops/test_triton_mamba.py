@@ -1,20 +1,25 @@
-"""Mamba's op, run by Triton's interpreter: it is what it is defined as.
+"""The ops of Mamba and Mamba2, run by Triton's interpreter: they are what they are defined as.
 
 The interpreter must be asked for before Triton is imported, so a process of its own (this file as a script) computes how
-far the op is from the definition, and the tests here judge it.
+far the ops are from their definitions, and the tests here judge it.
 """
 
 import json
 import sys
+from functools import partial
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.func import vmap
 
-from recollect.ops.mamba import _by_kernels, mamba, mamba_definition
+from recollect.ops import mamba as one
+from recollect.ops import mamba2 as two
+from recollect.ops.short_conv import short_conv_definition
+from recollect.ops.ssd import ssd_definition
 
-CASES = {  # members, batch, length, inner, n, rank, kernel, gate
+MAMBA = {  # members, batch, length, inner, n, rank, kernel, gate
     "one of each": (1, 1, 1, 1, 1, 1, 1, True),
     "one of each, no gate": (1, 1, 1, 1, 1, 1, 1, False),
     "two tokens": (2, 2, 2, 5, 3, 2, 4, True),
@@ -26,18 +31,63 @@ CASES = {  # members, batch, length, inner, n, rank, kernel, gate
     "many states": (1, 1, 5, 9, 70, 4, 2, True),
     "members": (3, 2, 9, 5, 3, 1, 4, True),
 }
-NAMES = ("out", "projected", "taps", "b", "w_x", "w_dt", "b_dt", "A_log", "D")
+MAMBA2 = {  # members, batch, length, heads, groups, p, n, columns that are not read, the largest A
+    "one token": (1, 1, 1, 2, 1, 2, 1, 0, 1.0),
+    "one chunk, one group": (2, 2, 33, 3, 1, 5, 3, 1, 1.0),
+    "one chunk, two groups": (1, 2, 64, 4, 2, 8, 20, 3, 1.0),
+    "one chunk, a group a head": (3, 1, 7, 3, 3, 3, 8, 0, 1.0),
+    "a chunk and one token": (2, 2, 65, 2, 1, 20, 7, 5, 0.1),
+    "chunks, two groups": (2, 1, 130, 4, 2, 3, 5, 0, 0.1),
+    "chunks, a group a head": (2, 1, 130, 2, 2, 8, 8, 7, 0.1),
+    "chunks, nothing to be masked": (2, 1, 128, 2, 1, 16, 16, 0, 0.1),
+    "total decays": (1, 1, 70, 2, 1, 3, 8, 1, 1e30),
+    "more heads than a program takes": (1, 1, 70, 10, 1, 3, 5, 0, 0.1),
+}
+CASES = [("mamba", case) for case in MAMBA] + [("mamba2", case) for case in MAMBA2]
+NAMES = {
+    "mamba": ("out", "projected", "taps", "b", "w_x", "w_dt", "b_dt", "A_log", "D"),
+    "mamba2": ("out", "projected", "taps", "b", "b_dt", "A_log", "D", "w"),
+}
+KERNELS = {"mamba": one._by_kernels, "mamba2": two._by_kernels}
+DEFINITIONS = {"mamba": one.mamba_definition, "mamba2": two.mamba2_definition}
 
 
-def inputs(
+def mamba_inputs(
     members: int, batch: int, length: int, inner: int, n: int, rank: int, kernel: int, gate: bool
-) -> list[Tensor]:
-    torch.manual_seed(length)
+) -> tuple[list[Tensor], dict]:
     shapes = (inner, kernel), (inner,), (rank + 2 * n, inner), (inner, rank), (inner,), (inner, n), (inner,)
     taps, b, w_x, w_dt, b_dt, A_log, D = (torch.randn(members, *shape) for shape in shapes)
     projected = torch.randn(members, batch, length, inner * (1 + gate))
     projected[..., 0, -1] = 0  # a gate that is shut altogether
-    return [projected, taps, b, inner**-0.5 * w_x, rank**-0.5 * w_dt, b_dt, A_log, D]
+    return [projected, taps, b, inner**-0.5 * w_x, rank**-0.5 * w_dt, b_dt, A_log, D], {}
+
+
+def mamba2_inputs(
+    members: int, batch: int, length: int, heads: int, groups: int, p: int, n: int, more: int, largest: float
+) -> tuple[list[Tensor], dict]:
+    inner, channels = heads * p, heads * p + 2 * groups * n
+    projected = torch.randn(members, batch, length, inner + channels + heads + more)
+    A_log = (largest * torch.linspace(0.1, 1, heads)).log().expand(members, heads)
+    shapes = (channels, 4), (channels,), (heads,), (heads,), (inner,)
+    taps, b, b_dt, D, w = (torch.randn(members, *shape) for shape in shapes)
+    return [projected, taps, b, b_dt, A_log, D, w], {"groups": groups}
+
+
+def inputs(kind: str, *sizes) -> tuple[list[Tensor], dict]:
+    """The tensors of a cohort, and what else an op is told."""
+    torch.manual_seed(sizes[2])
+    return (mamba_inputs if kind == "mamba" else mamba2_inputs)(*sizes)
+
+
+def rounded_mamba2(projected: Tensor, *own: Tensor, groups: int) -> Tensor:
+    """The definition, exact but for what it gives from stage to stage, and the gradients of that: they are bfloat16's."""
+    taps, b, b_dt, A_log, D, w = (t.double() for t in own)
+    z, xBC, dt = two._parts(projected.double(), len(w), len(taps), len(D))
+    dt = F.softplus(dt + b_dt)
+    xBC = short_conv_definition(xBC, taps, b, "silu").bfloat16().double()
+    x, B, C = two.unpacked(xBC, len(w), len(D), groups)
+    y = ssd_definition(x * dt[..., None], -A_log.exp() * dt, B, C) + D[:, None] * x
+    return F.rms_norm(y.bfloat16().double().flatten(-2) * F.silu(z), w.shape, w, two.EPS).bfloat16()
 
 
 def results(op, tensors: list[Tensor]) -> list[Tensor]:
@@ -47,45 +97,63 @@ def results(op, tensors: list[Tensor]) -> list[Tensor]:
     return [out, *torch.autograd.grad((out * weights).sum(), leaves)]
 
 
-def errors(*sizes, op=_by_kernels, dtype: torch.dtype = torch.float32, device: str = "cpu") -> dict[str, float]:
-    """||kernel - definition|| / ||definition|| of the result and of every gradient."""
-    projected, *own = (t.to(device) for t in inputs(*sizes))
-    tensors = [projected.to(dtype), *own]
-    got, expected = results(op, tensors), results(mamba_definition, [t.double() for t in tensors])
-    assert [t.dtype for t in got] == [dtype, dtype, *[torch.float32] * 7]
-    pairs = zip(NAMES, got, expected, strict=True)
+def errors(
+    kind: str, *sizes, op=None, dtype: torch.dtype = torch.float32, device: str = "cpu"
+) -> dict[str, float]:  # fmt: skip
+    """||kernels - definition|| / ||definition|| of the result and of every gradient."""
+    (projected, *own), told = inputs(kind, *sizes)
+    tensors = [projected.to(device, dtype), *(t.to(device) for t in own)]
+    got = results(partial(op or KERNELS[kind], **told), tensors)
+    expected = results(partial(DEFINITIONS[kind], **told), [t.double() for t in tensors])
+    assert [t.dtype for t in got] == [dtype, dtype, *[torch.float32] * len(own)]
+    pairs = zip(NAMES[kind], got, expected, strict=True)
     return {name: ((a - b).norm() / b.norm().clamp(min=1e-9)).item() for name, a, b in pairs}
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_the_op_is_its_definition_forward_and_backward(case, measured):
-    for name, error in measured[case].items():
+@pytest.mark.parametrize(("kind", "case"), CASES)
+def test_ops_are_their_definitions_forward_and_backward(kind, case, measured):
+    for name, error in measured[kind][case].items():
         assert error < 1e-4, f"{name} is off by {error}"
 
 
-@pytest.mark.parametrize("case", ["in bfloat16", "in bfloat16, no gate"])
-def test_short_numbers_go_through_the_kernels(case, measured):
-    for name, error in measured[case].items():
-        assert error < 3e-2, f"{name} is off by {error}"
+@pytest.mark.parametrize(
+    ("kind", "case", "allowed"),
+    [("mamba", "in bfloat16", 3e-2), ("mamba", "in bfloat16, no gate", 3e-2), ("mamba2", "in float16", 5e-3)],
+)
+def test_short_numbers_go_through_the_kernels(kind, case, allowed, measured):
+    for name, error in measured[kind][case].items():
+        assert error < allowed, f"{name} is off by {error}"
 
 
 def test_a_compiled_cohort_gets_the_same(measured):
-    assert measured["compiled"] == 0
+    assert measured["compiled"] == {"mamba": 0, "mamba, no gate": 0, "mamba2": 0}
 
 
-def compiled() -> float:
+def compiled(kind: str, *sizes) -> float:
     """How far a cohort's numbers are from themselves when the ops around the kernels are traced, shapes and all."""
-    found = []
-    for gate in (True, False):
-        tensors = inputs(2, 1, 9, 12, 4, 3, 4, gate)
-        plain, traced = results(_by_kernels, tensors), results(torch.compile(_by_kernels, backend="aot_eager"), tensors)
-        found += [(a - b).abs().max().item() for a, b in zip(plain, traced, strict=True)]
-    return max(found)
+    tensors, told = inputs(kind, *sizes)
+    op = partial(KERNELS[kind], **told)
+    plain, traced = results(op, tensors), results(torch.compile(op, backend="aot_eager"), tensors)
+    return max((a - b).abs().max().item() for a, b in zip(plain, traced, strict=True))
 
 
 if __name__ == "__main__":
-    found: dict = {"in bfloat16": errors(2, 2, 33, 33, 16, 5, 4, True, op=mamba, dtype=torch.bfloat16)}
-    assert "recollect.ops.triton.selective_scan" in sys.modules, "the plain form was measured"
-    found["in bfloat16, no gate"] = errors(2, 2, 33, 33, 16, 5, 4, False, op=mamba, dtype=torch.bfloat16)
-    found |= {case: errors(*sizes) for case, sizes in CASES.items()}
-    json.dump(found | {"compiled": compiled()}, sys.stdout)
+    found: dict = {
+        "mamba": {
+            "in bfloat16": errors("mamba", 2, 2, 33, 33, 16, 5, 4, True, op=one.mamba, dtype=torch.bfloat16),
+            "in bfloat16, no gate": errors("mamba", 2, 2, 33, 33, 16, 5, 4, False, op=one.mamba, dtype=torch.bfloat16),
+        },
+        "mamba2": {
+            "in float16": errors("mamba2", *MAMBA2["chunks, two groups"], op=two.mamba2, dtype=torch.float16),
+        },
+    }
+    for kernels in ("selective_scan", "ssd"):
+        assert f"recollect.ops.triton.{kernels}" in sys.modules, "the plain form was measured"
+    found["mamba"] |= {case: errors("mamba", *sizes) for case, sizes in MAMBA.items()}
+    found["mamba2"] |= {case: errors("mamba2", *sizes) for case, sizes in MAMBA2.items()}
+    found["compiled"] = {
+        "mamba": compiled("mamba", 2, 1, 9, 12, 4, 3, 4, True),
+        "mamba, no gate": compiled("mamba", 2, 1, 9, 12, 4, 3, 4, False),
+        "mamba2": compiled("mamba2", 2, 1, 65, 2, 1, 4, 4, 2, 1.0),
+    }
+    json.dump(found, sys.stdout)

@@ -12,6 +12,7 @@ taps (channels, kernel), b (channels,), b_dt, A_log, D (heads,), w (inner,), out
 channels = inner + 2 groups n, and a group is the heads that share their B and C.
 """
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -43,8 +44,8 @@ def mamba2(
     projected: Tensor, taps: Tensor, b: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, groups: int
 ) -> Tensor:
     """The same, as one op where our kernels apply."""
-    inner, p, n = len(w), len(w) // len(D), (len(taps) - len(w)) // (2 * groups)
-    if not kernel_serves(projected[..., : max(p, n)]) or taps.shape[1] > LONGEST or inner > WIDEST:
+    x, B, _ = _views(_parts(projected, len(w), len(taps), len(D))[1], len(w), len(D), groups)
+    if not kernel_serves(x, B) or taps.shape[1] > LONGEST or len(w) > WIDEST:
         return mamba2_definition(projected, taps, b, b_dt, A_log, D, w, groups)
     return _by_kernels(projected.to(short_dtype(projected)), taps, b, b_dt, A_log, D, w, groups)
 
@@ -53,7 +54,7 @@ def _by_kernels(
     projected: Tensor, taps: Tensor, b: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, groups: int
 ) -> Tensor:
     """In the precision of `projected`."""
-    taps = F.pad(taps, (0, 1)) + F.pad(b[:, None], (taps.shape[1], 0))
+    taps = torch.cat([taps, b[:, None]], dim=1)
     return _op(projected, *(t.float()[None] for t in (taps, b_dt, A_log, D, w)), projected.new_empty(1, groups, 0))[0]
 
 

@@ -148,6 +148,14 @@ def _not_zero(z):
 
 
 @triton.jit
+def _own(own, state, c, inside, inside_c, CHANNELS: tl.constexpr, STATES: tl.constexpr, EVEN: tl.constexpr):
+    """rate (n, channels), bias and D (channels, 1)."""
+    rate = _read(own + state, inside, EVEN) / LN2
+    bias = _read(own + STATES * CHANNELS + c, inside_c, EVEN)[:, None]
+    return rate, bias, _read(own + (STATES + 1) * CHANNELS + c, inside_c, EVEN)[:, None]
+
+
+@triton.jit
 def _forward_kernel(
     x, dt, own, BC, z, out, kept, batch, length,
     CHANNELS: tl.constexpr, STATES: tl.constexpr, BC_TIME: tl.constexpr, Z_TIME: tl.constexpr, N: tl.constexpr,
@@ -163,10 +171,7 @@ def _forward_kernel(
     state = s[:, None] * CHANNELS + c[None, :]  # (n, channels)
     inside_c, inside_s = c < CHANNELS, s < STATES
     inside = inside_s[:, None] & inside_c[None, :]
-    own += group * (STATES + 2) * CHANNELS
-    rate = _read(own + state, inside, EVEN) / LN2
-    bias = _read(own + STATES * CHANNELS + c, inside_c, EVEN)[:, None]
-    D = _read(own + (STATES + 1) * CHANNELS + c, inside_c, EVEN)[:, None]
+    rate, bias, D = _own(own + group * (STATES + 2) * CHANNELS, state, c, inside, inside_c, CHANNELS, STATES, EVEN)
     at_c = first * CHANNELS + i[None, :] * CHANNELS + c[:, None]  # (channels, steps)
     at_z = first * Z_TIME + i[None, :] * Z_TIME + c[:, None]
     at_s = first * BC_TIME + i[None, :] * BC_TIME + s[:, None]  # (n, steps)
@@ -212,10 +217,7 @@ def _backward_kernel(
     state = s[:, None] * CHANNELS + c[None, :]  # (n, channels)
     inside_c, inside_s = c < CHANNELS, s < STATES
     inside = inside_s[:, None] & inside_c[None, :]
-    own += group * (STATES + 2) * CHANNELS
-    rate = _read(own + state, inside, EVEN) / LN2
-    bias = _read(own + STATES * CHANNELS + c, inside_c, EVEN)[:, None]
-    D = _read(own + (STATES + 1) * CHANNELS + c, inside_c, EVEN)[:, None]
+    rate, bias, D = _own(own + group * (STATES + 2) * CHANNELS, state, c, inside, inside_c, CHANNELS, STATES, EVEN)
     at_c = first * CHANNELS + i[None, :] * CHANNELS + c[:, None]  # (channels, steps)
     at_z = first * Z_TIME + i[None, :] * Z_TIME + c[:, None]
     at_dz = first * DZ_TIME + i[None, :] * DZ_TIME + c[:, None]
