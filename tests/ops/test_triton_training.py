@@ -28,7 +28,7 @@ LOSS = {  # members, rows, answers, width, vocabulary
 MLP = {  # members, rows, width, hidden
     "one of each": (1, 1, 1, 1),
     "odd sizes and members": (2, 7, 5, 70),
-    "several blocks, parts and spans": (1, 1100, 16, 130),
+    "several blocks, parts and spans": (1, 2100, 16, 130),
 }
 ADAMW = {"a matrix": (3, 5, 7), "a vector": (2, 1100)}
 

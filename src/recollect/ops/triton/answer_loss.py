@@ -57,18 +57,9 @@ def _options(x: Tensor, w: Tensor) -> dict:
     rows = min(max(triton.next_power_of_2(x.shape[1]), 16), 64)
     return {
         "ROWS": rows, "TOKENS": TOKENS, "WIDTH": wide, "num_warps": 4 if wide <= 128 else 8,
-        "EVEN": w.shape[1] % TOKENS == 0 and width == wide,  # then the vocabulary needs no mask
+        "EVEN": x.shape[1] % rows == 0 and w.shape[1] % TOKENS == 0 and width == wide,  # then no tile needs a mask
         "EXACT": "ieee" if x.dtype == torch.float32 else "tf32",  # the latter is not looked at for shorter numbers
     }  # fmt: skip
-
-
-@triton.jit
-def _words(w, j, vocabulary, width, WIDTH: tl.constexpr, EVEN: tl.constexpr):
-    """The same, without a mask where none is needed."""
-    if EVEN:
-        return tl.load(w + j[:, None] * width + tl.arange(0, WIDTH)[None, :])
-    else:
-        return load(w, j, width, vocabulary, width, WIDTH)
 
 
 @triton.jit
@@ -78,7 +69,7 @@ def _forward_kernel(
 ):  # fmt: skip
     group = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    x_i = load(x + group * count * width, i, width, count, width, WIDTH)
+    x_i = load(x + group * count * width, i, width, count, width, WIDTH, EVEN)
     w += group * vocabulary * width
     answer = tl.load(answers + group * count + i, mask=i < count, other=-1).to(tl.int32)
     highest = tl.full([ROWS], -1e30, tl.float32)
@@ -86,7 +77,7 @@ def _forward_kernel(
     own = tl.zeros([ROWS], tl.float32)
     for start in range(0, vocabulary, TOKENS):
         j = start + tl.arange(0, TOKENS)
-        w_j = _words(w, j, vocabulary, width, WIDTH, EVEN)
+        w_j = load(w, j, width, vocabulary, width, WIDTH, EVEN)
         logits = tl.dot(x_i, tl.trans(w_j), input_precision=EXACT)
         if not EVEN:
             logits = tl.where((j < vocabulary)[None, :], logits, -1e30)
@@ -104,11 +95,19 @@ def _forward_kernel(
 
 @triton.jit
 def _rows(grad, answers, lse, here, inside):
-    """Of some rows: answer, lse and the loss's gradient. Those outside have a share of nothing, so no slope."""
+    """Of some rows: answer, lse as a power of two, and the loss's gradient, which is none outside."""
     answer = tl.load(answers + here, mask=inside, other=-1).to(tl.int32)
-    return (
-        answer, tl.load(lse + here, mask=inside, other=float("inf")), tl.load(grad + here, mask=inside, other=0.0)
-    )  # fmt: skip
+    lse_i = tl.load(lse + here, mask=inside, other=0.0) * LOG2E
+    return answer, lse_i, tl.load(grad + here, mask=inside, other=0.0)
+
+
+@triton.jit
+def _slopes(x_i, w_j, j, answer, lse_i, grad_i, vocabulary, EVEN: tl.constexpr, EXACT: tl.constexpr):
+    """Gradients of the logits, rows by words."""
+    share = tl.exp2(tl.dot(x_i, tl.trans(w_j), input_precision=EXACT) * LOG2E - lse_i[:, None])
+    if not EVEN:
+        share = tl.where((j < vocabulary)[None, :], share, 0.0)
+    return (tl.where(j[None, :] == answer[:, None], share - 1, share) * grad_i[:, None]).to(x_i.dtype)
 
 
 @triton.jit
@@ -118,19 +117,16 @@ def _dx_kernel(
 ):  # fmt: skip
     group = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    x_i = load(x + group * count * width, i, width, count, width, WIDTH)
+    x_i = load(x + group * count * width, i, width, count, width, WIDTH, EVEN)
     answer, lse_i, grad_i = _rows(grad, answers, lse, group * count + i, i < count)
     w += group * vocabulary * width
     sums = tl.zeros([ROWS, WIDTH], tl.float32)
     for start in range(0, vocabulary, TOKENS):
         j = start + tl.arange(0, TOKENS)
-        w_j = _words(w, j, vocabulary, width, WIDTH, EVEN)
-        share = tl.exp2((tl.dot(x_i, tl.trans(w_j), input_precision=EXACT) - lse_i[:, None]) * LOG2E)
-        if not EVEN:
-            share = tl.where((j < vocabulary)[None, :], share, 0.0)
-        slopes = tl.where(j[None, :] == answer[:, None], share - 1, share) * grad_i[:, None]
-        sums = tl.dot(slopes.to(x_i.dtype), w_j, acc=sums, input_precision=EXACT)
-    store(dx + group * count * width, sums, i, width, count, width, WIDTH)
+        w_j = load(w, j, width, vocabulary, width, WIDTH, EVEN)
+        slopes = _slopes(x_i, w_j, j, answer, lse_i, grad_i, vocabulary, EVEN, EXACT)
+        sums = tl.dot(slopes, w_j, acc=sums, input_precision=EXACT)
+    store(dx + group * count * width, sums, i, width, count, width, WIDTH, EVEN)
 
 
 @triton.jit
@@ -138,17 +134,15 @@ def _dw_kernel(
     grad, x, w, answers, lse, dw, count, vocabulary, width,
     ROWS: tl.constexpr, TOKENS: tl.constexpr, WIDTH: tl.constexpr, EVEN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
-    """Tiles are words by rows here, as the sums are."""
     group = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1) * TOKENS + tl.arange(0, TOKENS)
     x += group * count * width
-    w_j = _words(w + group * vocabulary * width, j, vocabulary, width, WIDTH, EVEN)
+    w_j = load(w + group * vocabulary * width, j, width, vocabulary, width, WIDTH, EVEN)
     sums = tl.zeros([TOKENS, WIDTH], tl.float32)
     for start in range(0, count, ROWS):
         i = start + tl.arange(0, ROWS)
-        x_i = load(x, i, width, count, width, WIDTH)
+        x_i = load(x, i, width, count, width, WIDTH, EVEN)
         answer, lse_i, grad_i = _rows(grad, answers, lse, group * count + i, i < count)
-        share = tl.exp2((tl.dot(w_j, tl.trans(x_i), input_precision=EXACT) - lse_i[None, :]) * LOG2E)
-        slopes = tl.where(j[:, None] == answer[None, :], share - 1, share) * grad_i[None, :]
-        sums = tl.dot(slopes.to(x_i.dtype), x_i, acc=sums, input_precision=EXACT)
-    store(dw + group * vocabulary * width, sums, j, width, vocabulary, width, WIDTH)
+        slopes = _slopes(x_i, w_j, j, answer, lse_i, grad_i, vocabulary, EVEN, EXACT)
+        sums = tl.dot(tl.trans(slopes), x_i, acc=sums, input_precision=EXACT)
+    store(dw + group * vocabulary * width, sums, j, width, vocabulary, width, WIDTH, EVEN)

@@ -3,10 +3,10 @@
     h = W_1 x + b_1        a = gelu(h)        y = W_2 a + b_2
     da = W_2^T dy          dh = gelu'(h) da   dx = W_1^T dh        dW_1 = sum dh x^T        dW_2 = sum dy a^T
 
-Forward keeps the hidden layer in registers, block by block. Backward forms it once more and writes a and dh down, from which
-dx and the weights' gradients are plain products. A program of it has a part of both weights and walks over rows: while it is
-busy with gelu and its slope, the next rows are read. Weights may be longer numbers than rows: they are rounded for the products,
-their gradients, summed in float32, are not.
+Forward keeps the hidden layer in registers, block by block. Backward forms it once more: a program has a part of both weights
+and walks over rows, the next of which are read while it is busy with gelu and its slope. Its tiles are hidden by rows, so that a
+and dh stay in registers for the products that add to dW_1 and dW_2; only dh is written down, for dx, a plain product. Weights
+may be longer numbers than rows: they are rounded for the products, their gradients, summed in float32, are not.
 
 gelu(h) = h share(h), where share is the normal distribution function: here a sigmoid of an odd polynomial in h, fitted so that
 gelu is off by at most 4e-6 and its slope by 1.4e-5. erf would take most of the time.
@@ -48,25 +48,17 @@ def backward(
     grad, x, b1, w1, w2 = (t.contiguous() for t in (grad, x, b1, w1.to(x.dtype), w2.to(x.dtype)))
     groups, tokens, width = x.shape
     hidden = w1.shape[1]
-    active, dh = (x.new_empty(groups, tokens, hidden) for _ in range(2))
-    # A program walks over `span` rows.
-    part, warps, ahead, span = (64, 4, 3, 1024) if width <= 64 else (128, 8, 4, 4096)
-    options = _options(x, hidden, 64, part, warps, ahead)
+    rows, part, warps, span = (64, 64, 4, 2048) if width <= 64 else (32, 128, 8, 4096)  # a program walks over `span` rows
+    options = _options(x, hidden, rows, part, warps, ahead=3)
     parts, spans = triton.cdiv(hidden, options["HIDDEN"]), triton.cdiv(tokens, span)
     options |= {"SPAN": span, "SLICE": triton.next_power_of_2(triton.cdiv(width, parts))}
-    db1, db2 = (x.new_empty(groups, spans, size, dtype=torch.float32) for size in (hidden, width))  # summands
+    options["EVEN"] &= parts * options["SLICE"] == width
+    dh = x.new_empty(groups, hidden, tokens)
+    sums = [x.new_empty(groups, spans, *t.shape[1:], dtype=torch.float32) for t in given]  # a summand a span
     with torch.cuda.device_of(x):
-        _backward_kernel[parts * spans, groups](
-            grad, x, w1, b1, w2, active, dh, db1, db2, tokens, width, hidden, **options
-        )
-    grads = _product(dh, x), db1.sum(1), _product(grad, active), db2.sum(1)
-    dw1, db1, dw2, db2 = (g.to(t.dtype) for g, t in zip(grads, given, strict=True))
-    return torch.bmm(dh, w1), dw1, db1, dw2, db2
-
-
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    """a^T b, in float32."""
-    return torch.bmm(a.mT, b) if a.dtype == torch.float32 else torch.bmm(a.mT, b, out_dtype=torch.float32)
+        _backward_kernel[parts * spans, groups](grad, x, w1, b1, w2, dh, *sums, tokens, width, hidden, **options)
+    dw1, db1, dw2, db2 = (g.sum(1).to(t.dtype) for g, t in zip(sums, given, strict=True))
+    return torch.bmm(dh.mT, w1), dw1, db1, dw2, db2
 
 
 def _options(x: Tensor, hidden: int, rows: int, part: int, warps: int, ahead: int) -> dict:
@@ -122,11 +114,6 @@ def _slope(h, share):
 
 
 @triton.jit
-def _hidden(x_i, w1_j, b1_j, EXACT: tl.constexpr):
-    return tl.dot(x_i, tl.trans(w1_j), input_precision=EXACT) + b1_j[None, :]
-
-
-@triton.jit
 def _forward_kernel(
     x, w1, b1, w2, b2, y, tokens, width, hidden,
     ROWS: tl.constexpr, HIDDEN: tl.constexpr, WIDTH: tl.constexpr, EVEN: tl.constexpr, EXACT: tl.constexpr,
@@ -142,7 +129,7 @@ def _forward_kernel(
         j = start + tl.arange(0, HIDDEN)
         w1_j, w2_j = _tile(w1, j, hidden, d, width, EVEN), _tile(w2, d, width, j, hidden, EVEN)
         b1_j = tl.load(b1 + group * hidden + j, mask=j < hidden, other=0.0)
-        h = _hidden(x_i, w1_j, b1_j, EXACT)
+        h = tl.dot(x_i, tl.trans(w1_j), input_precision=EXACT) + b1_j[None, :]
         a = h * _share(h)
         sums += tl.dot(a.to(x_i.dtype), tl.trans(w2_j), input_precision=EXACT)
     _put(y + group * tokens * width, sums, i, tokens, d, width, EVEN)
@@ -150,33 +137,36 @@ def _forward_kernel(
 
 @triton.jit
 def _backward_kernel(
-    grad, x, w1, b1, w2, active, dh, db1, db2, tokens, width, hidden,
+    grad, x, w1, b1, w2, dh, dw1, db1, dw2, db2, tokens, width, hidden,
     ROWS: tl.constexpr, HIDDEN: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, SLICE: tl.constexpr,
     EVEN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
-    """a and dh of a part of the hidden layer and a span of rows, and their sums; of dy those of a slice of its columns."""
+    """dh of a part of the hidden layer and a span of rows, and summands of the other gradients; of dy's sum a slice."""
     parts, group = tl.cdiv(hidden, HIDDEN), tl.program_id(1).to(tl.int64)
     span, part = tl.program_id(0) // parts, tl.program_id(0) % parts
     d, j, c = tl.arange(0, WIDTH), part * HIDDEN + tl.arange(0, HIDDEN), part * SLICE + tl.arange(0, SLICE)
     w1_j = _tile(w1 + group * hidden * width, j, hidden, d, width, EVEN)
-    w2_j = _tile(w2 + group * hidden * width, d, width, j, hidden, EVEN)
+    w2_j = tl.trans(_tile(w2 + group * hidden * width, d, width, j, hidden, EVEN))
     b1_j = tl.load(b1 + group * hidden + j, mask=j < hidden, other=0.0)
     x += group * tokens * width
     grad += group * tokens * width
-    active += group * tokens * hidden
     dh += group * tokens * hidden
-    sum_dh = tl.zeros([ROWS, HIDDEN], tl.float32)
-    sum_dy = tl.zeros([ROWS, SLICE], tl.float32)
+    sum_w1, sum_w2 = tl.zeros([HIDDEN, WIDTH], tl.float32), tl.zeros([HIDDEN, WIDTH], tl.float32)
+    sum_dh, sum_dy = tl.zeros([HIDDEN, ROWS], tl.float32), tl.zeros([ROWS, SLICE], tl.float32)
     for start in range(span * SPAN, tl.minimum(span * SPAN + SPAN, tokens), ROWS):
         i = start + tl.arange(0, ROWS)
         x_i, dy_i = _tile(x, i, tokens, d, width, EVEN), _tile(grad, i, tokens, d, width, EVEN)
-        sum_dy += _tile(grad, i, tokens, c, width, False).to(tl.float32)
-        h = _hidden(x_i, w1_j, b1_j, EXACT)
+        h = tl.dot(w1_j, tl.trans(x_i), input_precision=EXACT) + b1_j[:, None]
         share = _share(h)
-        dh_i = _slope(h, share) * tl.dot(dy_i, w2_j, input_precision=EXACT)  # rows outside have no dy, so no dh
+        dh_i = _slope(h, share) * tl.dot(w2_j, tl.trans(dy_i), input_precision=EXACT)  # rows outside have no dy, so no dh
         sum_dh += dh_i
-        _put(active, h * share, i, tokens, j, hidden, EVEN)
-        _put(dh, dh_i, i, tokens, j, hidden, EVEN)
+        sum_dy += _tile(grad, i, tokens, c, width, EVEN).to(tl.float32)
+        a, dh_i = (h * share).to(x_i.dtype), dh_i.to(x_i.dtype)
+        sum_w2 = tl.dot(a, dy_i, acc=sum_w2, input_precision=EXACT)
+        sum_w1 = tl.dot(dh_i, x_i, acc=sum_w1, input_precision=EXACT)
+        _put(dh, dh_i, j, hidden, i, tokens, EVEN)
     summand = group * (tl.num_programs(0) // parts) + span
-    tl.store(db1 + summand * hidden + j, tl.sum(sum_dh, 0), mask=j < hidden)
+    _put(dw1 + summand * hidden * width, sum_w1, j, hidden, d, width, EVEN)
+    _put(dw2 + summand * hidden * width, tl.trans(sum_w2), d, width, j, hidden, EVEN)
+    tl.store(db1 + summand * hidden + j, tl.sum(sum_dh, 1), mask=j < hidden)
     tl.store(db2 + summand * width + c, tl.sum(sum_dy, 0), mask=c < width)
