@@ -5,11 +5,13 @@
 
 A flash kernel (Dao et al. 2022) for short rows: it reads queries, keys and values where the projection left them, side by
 side and perhaps still without their biases, and writes their gradients the same way, so nothing is copied. A program takes one
-head of one row and a block of its queries; backward one takes a block of keys, and where a row is a single block it finds dq as
-well, else another kernel does, before, and leaves rowsum(dy y) behind. No atomics: the same bits on every run.
+head of one row and a block of its queries, and walks over the keys; backward one takes a block of keys and walks over the
+queries, and where a row is a single block it finds dq as well, else another kernel does, before, and leaves rowsum(dy y) behind.
+Blocks of a row follow each other, the longest walk first, so that what one has read is at hand for the next. No atomics: the
+same bits on every run.
 
 Biases cost little: that of k adds the same to all scores of a query, so that P does not change and its gradient is zero; that
-of v is added to y. Exponentials are powers of two, and only the block on the diagonal is masked.
+of v is added to y. Exponentials are powers of two.
 
 Glossary: t, s = queries and keys of a block; lse = log2 of a softmax's denominator; mean = rowsum(dy y), without the bias of v.
 Shapes: qkv (rows, length, 3, heads, dim), bias (groups, 3 * heads * dim) or (groups, 0), y (rows, length, heads, dim),
@@ -26,6 +28,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.triton import stages
 from recollect.ops.triton.tiles import load, store
 
 LN2 = tl.constexpr(0.6931471805599453)
@@ -37,21 +40,20 @@ def forward(qkv: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     rows, length, _, heads, dim = qkv.shape
     y = qkv.new_empty(rows, length, heads, dim)
     lse = qkv.new_empty(rows, heads, length, dtype=torch.float32)
-    sizes, options = _arguments(qkv, bias)
+    blocks, sizes, options = _arguments(qkv, bias)
     with torch.cuda.device_of(qkv):
-        _forward_kernel[_grid(qkv)](qkv, bias, y, lse, *sizes, **options)
+        _forward_kernel[(rows * heads * blocks,)](qkv, bias, y, lse, *sizes, **options)
     return y, lse
 
 
 def backward(grad: Tensor, qkv: Tensor, bias: Tensor, y: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
     """The gradients of qkv and of the biases."""
     grad, qkv, bias = grad.contiguous(), qkv.contiguous(), bias.contiguous()
-    grid, (groups, biases) = _grid(qkv), bias.shape
+    (rows, _, _, heads, _), (groups, biases) = qkv.shape, bias.shape
     dqkv, mean = torch.empty_like(qkv), torch.empty_like(lse)
-    dbias = qkv.new_empty(
-        groups, len(qkv) // groups * grid[1], biases, dtype=torch.float32
-    )  # a summand a row and block
-    sizes, options = _arguments(qkv, bias)
+    blocks, sizes, options = _arguments(qkv, bias)
+    dbias = qkv.new_empty(groups, rows // groups * blocks, biases, dtype=torch.float32)  # a summand a row and block
+    grid = (rows * heads * blocks,)
     with torch.cuda.device_of(qkv):
         if not options["SINGLE"]:
             _queries_kernel[grid](grad, qkv, bias, y, lse, mean, dqkv, dbias, *sizes, **options)
@@ -59,23 +61,16 @@ def backward(grad: Tensor, qkv: Tensor, bias: Tensor, y: Tensor, lse: Tensor) ->
     return dqkv, dbias.sum(1).to(bias.dtype)
 
 
-def _block(length: int) -> int:
-    """Queries, or keys, of a block."""
-    return min(max(triton.next_power_of_2(length), 16), 64)
-
-
-def _grid(qkv: Tensor) -> tuple[int, int]:
-    rows, length, _, heads, _ = qkv.shape
-    return rows * heads, triton.cdiv(length, _block(length))
-
-
-def _arguments(qkv: Tensor, bias: Tensor) -> tuple[tuple, dict]:
-    """What all kernels take: sizes, and the choices that are compiled in."""
+def _arguments(qkv: Tensor, bias: Tensor) -> tuple[int, tuple, dict]:
+    """Blocks of a row, and what all kernels take: sizes, and the choices that are compiled in."""
     rows, length, _, heads, dim = qkv.shape
-    return (rows // len(bias), length, heads, dim, 1 / math.sqrt(dim)), {
-        "BLOCK": _block(length), "DIM": max(triton.next_power_of_2(dim), 16), "SINGLE": length <= _block(length),
-        "BIASED": bias.shape[1] > 0, "EXACT": "ieee" if qkv.dtype == torch.float32 else "tf32",  # for float32 only
-        "num_warps": 4, "num_stages": 1,
+    block, wide = (max(triton.next_power_of_2(size), 16) for size in (length, dim))
+    block, single = min(block, 64), length <= 64
+    return triton.cdiv(length, block), (rows // len(bias), length, heads, dim, 1 / math.sqrt(dim)), {
+        "BLOCK": block, "STEP": block if single else 32, "DIM": wide, "SINGLE": single, "BIASED": bias.shape[1] > 0,
+        "EVEN": length % block == 0 and dim == wide,  # then nothing needs a mask
+        "EXACT": "ieee" if qkv.dtype == torch.float32 else "tf32",  # the latter is for float32 only
+        "num_warps": 4, "num_stages": 1 if single else stages(qkv, 3),
     }  # fmt: skip
 
 
@@ -111,149 +106,125 @@ def _put_sum(x, value, dim, DIM: tl.constexpr):
 
 
 @triton.jit
-def _absorb(q, k, v, best, total, mixed, scale, DIAGONAL: tl.constexpr, EXACT: tl.constexpr):
-    """Softmax and mixture after some more keys; `best` and the powers are of two."""
-    scores = tl.dot(q, tl.trans(k), input_precision=EXACT)
-    if DIAGONAL:
-        i = tl.arange(0, k.shape[0])
-        scores = tl.where(i[None, :] <= i[:, None], scores, -1e30)
-    higher = tl.maximum(best, tl.max(scores, 1) * (scale / LN2))
-    p = tl.exp2(scores * (scale / LN2) - higher[:, None])
-    shrink = tl.exp2(best - higher)
-    mixed = tl.dot(p.to(v.dtype), v, acc=mixed * shrink[:, None], input_precision=EXACT)
-    return higher, total * shrink + tl.sum(p, 1), mixed
+def _place(length, heads, BLOCK: tl.constexpr, SINGLE: tl.constexpr):
+    """Row, head and block of a program, and the number of blocks: with a single one the compiler knows that loops end after a step."""
+    blocks = 1 if SINGLE else tl.cdiv(length, BLOCK)
+    row, head = tl.program_id(0) // blocks // heads, tl.program_id(0) // blocks % heads
+    return row.to(tl.int64), head, tl.program_id(0) % blocks, blocks
 
 
 @triton.jit
 def _forward_kernel(
     qkv, bias, y, lse, batch, length, heads, dim, scale,
-    BLOCK: tl.constexpr, DIM: tl.constexpr, SINGLE: tl.constexpr, BIASED: tl.constexpr, EXACT: tl.constexpr,
+    BLOCK: tl.constexpr, STEP: tl.constexpr, DIM: tl.constexpr, SINGLE: tl.constexpr, BIASED: tl.constexpr,
+    EVEN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
-    row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
+    row, head, block, blocks = _place(length, heads, BLOCK, SINGLE)
     width = heads * dim
     qkv += row * length * 3 * width + head * dim
     bias += row // batch * 3 * width + head * dim
-    first = tl.program_id(1) * BLOCK
+    first = (blocks - 1 - block) * BLOCK
     t = first + tl.arange(0, BLOCK)
-    q = _plus(load(qkv, t, 3 * width, length, dim, DIM), _bias(bias, dim, DIM, BIASED), BIASED)
-    k, v = qkv + width, qkv + 2 * width
+    q = _plus(load(qkv, t, 3 * width, length, dim, DIM, EVEN), _bias(bias, dim, DIM, BIASED), BIASED)
     best = tl.full([BLOCK], -1e30, tl.float32)
     total = tl.zeros([BLOCK], tl.float32)
     mixed = tl.zeros([BLOCK, DIM], tl.float32)
-    if not SINGLE:
-        for start in range(0, first, BLOCK):
-            s = start + tl.arange(0, BLOCK)
-            k_s, v_s = load(k, s, 3 * width, length, dim, DIM), load(v, s, 3 * width, length, dim, DIM)
-            best, total, mixed = _absorb(q, k_s, v_s, best, total, mixed, scale, False, EXACT)
-    k_t, v_t = load(k, t, 3 * width, length, dim, DIM), load(v, t, 3 * width, length, dim, DIM)
-    best, total, mixed = _absorb(q, k_t, v_t, best, total, mixed, scale, True, EXACT)
+    for start in range(0, first + BLOCK, STEP):
+        s = start + tl.arange(0, STEP)
+        k = load(qkv + width, s, 3 * width, length, dim, DIM, EVEN)
+        v = load(qkv + 2 * width, s, 3 * width, length, dim, DIM, EVEN)
+        scores = tl.dot(q, tl.trans(k), input_precision=EXACT)
+        scores = tl.where(s[None, :] <= t[:, None], scores, -1e30)
+        higher = tl.maximum(best, tl.max(scores, 1) * (scale / LN2))
+        p = tl.exp2(scores * (scale / LN2) - higher[:, None])
+        shrink = tl.exp2(best - higher)
+        mixed = tl.dot(p.to(v.dtype), v, acc=mixed * shrink[:, None], input_precision=EXACT)
+        best, total = higher, total * shrink + tl.sum(p, 1)
     mixed = mixed / total[:, None] + _bias(bias + 2 * width, dim, DIM, BIASED)
-    store(y + row * length * width + head * dim, mixed, t, width, length, dim, DIM)
+    store(y + row * length * width + head * dim, mixed, t, width, length, dim, DIM, EVEN)
     tl.store(lse + (row * heads + head) * length + t, best + tl.log2(total), mask=t < length)
-
-
-@triton.jit
-def _keys_step(
-    q, dy, lse_t, mean_t, k, v, dk, dv, scale, DIAGONAL: tl.constexpr, EXACT: tl.constexpr
-):  # fmt: skip
-    """dS^T without its factor, and dk and dv after some more queries. All are keys by queries."""
-    p = tl.exp2(tl.dot(k, tl.trans(q), input_precision=EXACT) * (scale / LN2) - lse_t[None, :])
-    if DIAGONAL:
-        i = tl.arange(0, k.shape[0])
-        p = tl.where(i[:, None] <= i[None, :], p, 0.0)
-    dv = tl.dot(p.to(dy.dtype), dy, acc=dv, input_precision=EXACT)
-    ds = (p * (tl.dot(v, tl.trans(dy), input_precision=EXACT) - mean_t[None, :])).to(q.dtype)
-    return ds, tl.dot(ds, q, acc=dk, input_precision=EXACT), dv
 
 
 @triton.jit
 def _keys_kernel(
     grad, qkv, bias, y, lse, mean, dqkv, dbias, batch, length, heads, dim, scale,
-    BLOCK: tl.constexpr, DIM: tl.constexpr, SINGLE: tl.constexpr, BIASED: tl.constexpr, EXACT: tl.constexpr,
+    BLOCK: tl.constexpr, STEP: tl.constexpr, DIM: tl.constexpr, SINGLE: tl.constexpr, BIASED: tl.constexpr,
+    EVEN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
-    """dk and dv of a block of keys; with a single block dq too."""
-    row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
+    """dk and dv of a block of keys; with a single block dq too. Tiles are keys by queries."""
+    row, head, block, blocks = _place(length, heads, BLOCK, SINGLE)
     width = heads * dim
     qkv += row * length * 3 * width + head * dim
     bias += row // batch * 3 * width + head * dim
     dqkv += row * length * 3 * width + head * dim
-    dbias += (row * tl.num_programs(1) + tl.program_id(1)) * 3 * width + head * dim
+    dbias += (row * blocks + block) * 3 * width + head * dim
     grad += row * length * width + head * dim
+    y += row * length * width + head * dim
     lse += (row * heads + head) * length
     mean += (row * heads + head) * length
-    s = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    k = load(qkv + width, s, 3 * width, length, dim, DIM)
-    v = load(qkv + 2 * width, s, 3 * width, length, dim, DIM)
+    s = block * BLOCK + tl.arange(0, BLOCK)
+    k = load(qkv + width, s, 3 * width, length, dim, DIM, EVEN)
+    v = load(qkv + 2 * width, s, 3 * width, length, dim, DIM, EVEN)
     b_q = _bias(bias, dim, DIM, BIASED)
-    q = _plus(load(qkv, s, 3 * width, length, dim, DIM), b_q, BIASED)
-    dy = load(grad, s, width, length, dim, DIM)
-    lse_t = tl.load(lse + s, mask=s < length, other=float("inf"))  # no weight for what is outside
-    if SINGLE:
-        y_t = load(y + row * length * width + head * dim, s, width, length, dim, DIM)
-        mean_t = _mean(dy, y_t, _bias(bias + 2 * width, dim, DIM, BIASED))
-    else:
-        mean_t = tl.load(mean + s, mask=s < length, other=0.0)
     dk = tl.zeros([BLOCK, DIM], tl.float32)
     dv = tl.zeros([BLOCK, DIM], tl.float32)
-    ds, dk, dv = _keys_step(q, dy, lse_t, mean_t, k, v, dk, dv, scale, True, EXACT)
-    if SINGLE:
-        dq = tl.dot(tl.trans(ds), k, input_precision=EXACT) * scale
-        store(dqkv, dq, s, 3 * width, length, dim, DIM)
-        if BIASED:
-            _put_sum(dbias, dq, dim, DIM)
-    else:
-        for start in range((tl.program_id(1) + 1) * BLOCK, length, BLOCK):
-            t = start + tl.arange(0, BLOCK)
-            q = _plus(load(qkv, t, 3 * width, length, dim, DIM), b_q, BIASED)
-            dy = load(grad, t, width, length, dim, DIM)
-            lse_t = tl.load(lse + t, mask=t < length, other=float("inf"))
+    for start in range(block * BLOCK, blocks * BLOCK, STEP):
+        t = start + tl.arange(0, STEP)
+        q = _plus(load(qkv, t, 3 * width, length, dim, DIM, EVEN), b_q, BIASED)
+        dy = load(grad, t, width, length, dim, DIM, EVEN)
+        lse_t = tl.load(lse + t, mask=t < length, other=float("inf"))  # no weight for what is outside
+        if SINGLE:
+            y_t = load(y, t, width, length, dim, DIM, EVEN)
+            mean_t = _mean(dy, y_t, _bias(bias + 2 * width, dim, DIM, BIASED))
+        else:
             mean_t = tl.load(mean + t, mask=t < length, other=0.0)
-            _, dk, dv = _keys_step(q, dy, lse_t, mean_t, k, v, dk, dv, scale, False, EXACT)
+        p = tl.exp2(tl.dot(k, tl.trans(q), input_precision=EXACT) * (scale / LN2) - lse_t[None, :])
+        p = tl.where(s[:, None] <= t[None, :], p, 0.0)
+        dv = tl.dot(p.to(dy.dtype), dy, acc=dv, input_precision=EXACT)
+        ds = (p * (tl.dot(v, tl.trans(dy), input_precision=EXACT) - mean_t[None, :])).to(q.dtype)
+        dk = tl.dot(ds, q, acc=dk, input_precision=EXACT)
+        if SINGLE:
+            dq = tl.dot(tl.trans(ds), k, input_precision=EXACT) * scale
+            store(dqkv, dq, t, 3 * width, length, dim, DIM, EVEN)
+            if BIASED:
+                _put_sum(dbias, dq, dim, DIM)
     if BIASED:
         d = tl.arange(0, DIM)
         tl.store(dbias + width + d, tl.zeros([DIM], tl.float32), mask=d < dim)
         _put_sum(dbias + 2 * width, dv, dim, DIM)
-    store(dqkv + width, dk * scale, s, 3 * width, length, dim, DIM)
-    store(dqkv + 2 * width, dv, s, 3 * width, length, dim, DIM)
-
-
-@triton.jit
-def _queries_step(q, dy, lse_t, mean_t, k, v, dq, scale, DIAGONAL: tl.constexpr, EXACT: tl.constexpr):
-    """dq, without its factor, after some more keys."""
-    p = tl.exp2(tl.dot(q, tl.trans(k), input_precision=EXACT) * (scale / LN2) - lse_t[:, None])
-    if DIAGONAL:
-        i = tl.arange(0, k.shape[0])
-        p = tl.where(i[None, :] <= i[:, None], p, 0.0)
-    ds = p * (tl.dot(dy, tl.trans(v), input_precision=EXACT) - mean_t[:, None])
-    return tl.dot(ds.to(k.dtype), k, acc=dq, input_precision=EXACT)
+    store(dqkv + width, dk * scale, s, 3 * width, length, dim, DIM, EVEN)
+    store(dqkv + 2 * width, dv, s, 3 * width, length, dim, DIM, EVEN)
 
 
 @triton.jit
 def _queries_kernel(
     grad, qkv, bias, y, lse, mean, dqkv, dbias, batch, length, heads, dim, scale,
-    BLOCK: tl.constexpr, DIM: tl.constexpr, SINGLE: tl.constexpr, BIASED: tl.constexpr, EXACT: tl.constexpr,
+    BLOCK: tl.constexpr, STEP: tl.constexpr, DIM: tl.constexpr, SINGLE: tl.constexpr, BIASED: tl.constexpr,
+    EVEN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """dq and the means of a block of queries."""
-    row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
+    row, head, block, blocks = _place(length, heads, BLOCK, SINGLE)
     width = heads * dim
     qkv += row * length * 3 * width + head * dim
     bias += row // batch * 3 * width + head * dim
-    first = tl.program_id(1) * BLOCK
+    first = (blocks - 1 - block) * BLOCK
     t = first + tl.arange(0, BLOCK)
-    q = _plus(load(qkv, t, 3 * width, length, dim, DIM), _bias(bias, dim, DIM, BIASED), BIASED)
-    k, v = qkv + width, qkv + 2 * width
-    dy = load(grad + row * length * width + head * dim, t, width, length, dim, DIM)
-    y_t = load(y + row * length * width + head * dim, t, width, length, dim, DIM)
+    q = _plus(load(qkv, t, 3 * width, length, dim, DIM, EVEN), _bias(bias, dim, DIM, BIASED), BIASED)
+    dy = load(grad + row * length * width + head * dim, t, width, length, dim, DIM, EVEN)
+    y_t = load(y + row * length * width + head * dim, t, width, length, dim, DIM, EVEN)
     lse_t = tl.load(lse + (row * heads + head) * length + t, mask=t < length, other=float("inf"))
     mean_t = _mean(dy, y_t, _bias(bias + 2 * width, dim, DIM, BIASED))
     tl.store(mean + (row * heads + head) * length + t, mean_t, mask=t < length)
     dq = tl.zeros([BLOCK, DIM], tl.float32)
-    for start in range(0, first, BLOCK):
-        s = start + tl.arange(0, BLOCK)
-        k_s, v_s = load(k, s, 3 * width, length, dim, DIM), load(v, s, 3 * width, length, dim, DIM)
-        dq = _queries_step(q, dy, lse_t, mean_t, k_s, v_s, dq, scale, False, EXACT)
-    k_t, v_t = load(k, t, 3 * width, length, dim, DIM), load(v, t, 3 * width, length, dim, DIM)
-    dq = _queries_step(q, dy, lse_t, mean_t, k_t, v_t, dq, scale, True, EXACT) * scale
-    store(dqkv + row * length * 3 * width + head * dim, dq, t, 3 * width, length, dim, DIM)
+    for start in range(0, first + BLOCK, STEP):
+        s = start + tl.arange(0, STEP)
+        k = load(qkv + width, s, 3 * width, length, dim, DIM, EVEN)
+        v = load(qkv + 2 * width, s, 3 * width, length, dim, DIM, EVEN)
+        p = tl.exp2(tl.dot(q, tl.trans(k), input_precision=EXACT) * (scale / LN2) - lse_t[:, None])
+        p = tl.where(s[None, :] <= t[:, None], p, 0.0)
+        ds = p * (tl.dot(dy, tl.trans(v), input_precision=EXACT) - mean_t[:, None])
+        dq = tl.dot(ds.to(k.dtype), k, acc=dq, input_precision=EXACT)
+    dq *= scale
+    store(dqkv + row * length * 3 * width + head * dim, dq, t, 3 * width, length, dim, DIM, EVEN)
     if BIASED:
-        _put_sum(dbias + (row * tl.num_programs(1) + tl.program_id(1)) * 3 * width + head * dim, dq, dim, DIM)
+        _put_sum(dbias + (row * blocks + block) * 3 * width + head * dim, dq, dim, DIM)
