@@ -29,7 +29,7 @@ import triton.language as tl
 from torch import Tensor
 
 from recollect.ops.triton import stages
-from recollect.ops.triton.tiles import load, store
+from recollect.ops.triton.tiles import load, place, store
 
 LN2 = tl.constexpr(0.6931471805599453)
 
@@ -106,20 +106,12 @@ def _put_sum(x, value, dim, DIM: tl.constexpr):
 
 
 @triton.jit
-def _place(length, heads, BLOCK: tl.constexpr, SINGLE: tl.constexpr):
-    """Row, head and block of a program, and the number of blocks: with a single one the compiler knows that loops end after a step."""
-    blocks = 1 if SINGLE else tl.cdiv(length, BLOCK)
-    row, head = tl.program_id(0) // blocks // heads, tl.program_id(0) // blocks % heads
-    return row.to(tl.int64), head, tl.program_id(0) % blocks, blocks
-
-
-@triton.jit
 def _forward_kernel(
     qkv, bias, y, lse, batch, length, heads, dim, scale,
     BLOCK: tl.constexpr, STEP: tl.constexpr, DIM: tl.constexpr, SINGLE: tl.constexpr, BIASED: tl.constexpr,
     EVEN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
-    row, head, block, blocks = _place(length, heads, BLOCK, SINGLE)
+    row, head, block, blocks = place(length, heads, BLOCK, SINGLE)
     width = heads * dim
     qkv += row * length * 3 * width + head * dim
     bias += row // batch * 3 * width + head * dim
@@ -152,7 +144,7 @@ def _keys_kernel(
     EVEN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """dk and dv of a block of keys; with a single block dq too. Tiles are keys by queries."""
-    row, head, block, blocks = _place(length, heads, BLOCK, SINGLE)
+    row, head, block, blocks = place(length, heads, BLOCK, SINGLE)
     width = heads * dim
     qkv += row * length * 3 * width + head * dim
     bias += row // batch * 3 * width + head * dim
@@ -203,7 +195,7 @@ def _queries_kernel(
     EVEN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """dq and the means of a block of queries."""
-    row, head, block, blocks = _place(length, heads, BLOCK, SINGLE)
+    row, head, block, blocks = place(length, heads, BLOCK, SINGLE)
     width = heads * dim
     qkv += row * length * 3 * width + head * dim
     bias += row // batch * 3 * width + head * dim
