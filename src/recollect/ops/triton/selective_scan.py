@@ -50,8 +50,8 @@ from recollect.ops.triton.parts import (
 
 LN2 = tl.constexpr(0.6931471805599453)
 NEVER = tl.constexpr(1e-15)
-TILE = 512
-"""Numbers in the state of a program, or so: 16 a thread. Backward holds nine such in registers."""
+FORWARD, BACKWARD = 512, 256
+"""Numbers in the state of a program, or so: 16 and 8 a thread. Backward holds nine such in registers."""
 
 
 class Gate(NamedTuple):
@@ -78,7 +78,7 @@ def forward(x: Tensor, dt: Tensor, own: Tensor, BC: Tensor, z: Tensor | None = N
     x, dt, own, BC = x.contiguous(), dt.contiguous(), own.contiguous(), _tokens(BC)
     out, kept = outputs(x, own)
     gate = BC if z is None else _tokens(z)  # what is not read is stood for by BC
-    programs, options = _division(x, own, BC, gate, z is not None)
+    programs, options = _division(x, own, BC, gate, z is not None, FORWARD)
     with torch.cuda.device_of(x):
         _forward_kernel[(programs,)](x, dt, own, BC, gate, out, kept, *x.shape[1:3], **options)
     return out, kept
@@ -91,7 +91,7 @@ def backward(
     grad, x, dt, own, kept, BC = *(t.contiguous() for t in (grad, x, dt, own, kept)), _tokens(BC)
     groups, batch, length, channels = x.shape
     z, out, dz = (BC,) * 3 if gate is None else (_tokens(gate.z), gate.out.contiguous(), gate.dz.view(-1, channels))
-    programs, options = _division(x, own, BC, z, gate is not None)
+    programs, options = _division(x, own, BC, z, gate is not None, BACKWARD)
     dx, ddt = torch.empty_like(x), torch.empty_like(dt)
     down = x.new_empty(groups, batch, *own.shape[1:], dtype=torch.float32)
     dtype = BC.dtype if BC.dtype == torch.bfloat16 else torch.float32
@@ -110,12 +110,12 @@ def _tokens(x: Tensor) -> Tensor:
     return x if x.stride(1) == 1 else x.contiguous()
 
 
-def _division(x: Tensor, own: Tensor, BC: Tensor, z: Tensor, gated: bool) -> tuple[int, dict]:
-    """How many programs there are, and what is compiled in."""
+def _division(x: Tensor, own: Tensor, BC: Tensor, z: Tensor, gated: bool, tile: int) -> tuple[int, dict]:
+    """How many programs of `tile` numbers there are, and what is compiled in."""
     groups, batch, length, channels = x.shape
     n = own.shape[1] - 2
     states = triton.next_power_of_2(n)
-    block = max(8, min(triton.next_power_of_2(channels), 128, TILE // states))
+    block = max(8, min(triton.next_power_of_2(channels), 128, tile // states))
     even = n == states and channels % block == 0 and length % PART == 0  # then nothing needs a mask
     lanes = min(states, 128 // block)  # of the 32 threads of a warp, with four channels each
     options = {
@@ -244,7 +244,8 @@ def _backward_kernel(
             dy_p *= z_p * open_p
         dy_p = once(dy_p)
         x_p = _read(x + start * CHANNELS + at_c, here, EVEN)
-        delta_p = softplus(_read(dt + start * CHANNELS + at_c, here, EVEN) + bias)
+        raw_p = _read(dt + start * CHANNELS + at_c, here, EVEN) + bias
+        delta_p = softplus(raw_p)
         sum_D += dy_p * x_p
         h = _read(kept + part * STATES * CHANNELS, inside, EVEN)
         B_p = _read(BC + start * BC_TIME + at_s, here_s, EVEN)
@@ -268,7 +269,6 @@ def _backward_kernel(
         _write(dBC + STATES + start * (2 * STATES) + at_sum, over_channels(turned(dCs), LOG_FOURS), here_s, EVEN)
         du_p, de_p = over_states(turned(dus), LOG_LANES), over_states(turned(des), LOG_LANES)
         _write(dx + start * CHANNELS + at_c, delta_p * du_p + D * dy_p, here, EVEN)
-        raw_p = _read(dt + start * CHANNELS + at_c, here, EVEN) + bias  # read again: registers were full until now
         ddt_p = (de_p * LN2 + x_p * du_p) * sigmoid(raw_p)
         _write(ddt + start * CHANNELS + at_c, ddt_p, here, EVEN)
         sum_bias += ddt_p
