@@ -178,7 +178,7 @@ def _forward_kernel(
     parts = tl.cdiv(length, STEPS)
     kept += row * parts * STATES * CHANNELS + tl.max_contiguous(state, [1, 4])  # four a thread in bfloat16 too
     h = tl.zeros([N, BLOCK], tl.float32)
-    for part in range(parts):
+    for part in tl.range(parts, num_stages=4):  # the next three are read while one is computed
         start = part * STEPS
         # Past the end x, B and C are read as zero: nothing is written into h, and nobody reads it.
         here = inside_c[:, None] & (start + i < length)[None, :]
@@ -230,7 +230,7 @@ def _backward_kernel(
     sum_A = tl.zeros([N, BLOCK], tl.float32)
     sum_bias = tl.zeros([BLOCK, STEPS], tl.float32)
     sum_D = tl.zeros([BLOCK, STEPS], tl.float32)
-    for later in tl.range(parts, num_stages=3):  # few warps fit: the next two are read while one is computed
+    for later in tl.range(parts, num_stages=3):
         part = parts - 1 - later
         start = part * STEPS
         here = inside_c[:, None] & (start + i < length)[None, :]
