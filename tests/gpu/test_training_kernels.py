@@ -27,9 +27,9 @@ assert _spec.loader is not None
 plain = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(plain)
 
-ATTENTION = [*plain.ATTENTION.values(), (3, 5, 64, 2, 32), (2, 3, 200, 3, 64), (1, 2, 257, 1, 128), (2, 2, 33, 4, 20)]
-LOSS = [*plain.LOSS.values(), (3, 7, 4, 64, 8192), (2, 5, 16, 128, 1000), (1, 3, 5, 256, 777)]
-MLP = [*plain.MLP.values(), (3, 1000, 64, 256), (2, 300, 128, 512), (2, 130, 48, 192), (1, 9000, 128, 512)]
+ATTENTION = [*plain.ATTENTION.values(), (3, 5, 64, 2, 32), (2, 3, 200, 3, 64), (1, 2, 257, 1, 128), (2, 2, 33, 4, 20), (2, 3, 256, 1, 128)]
+LOSS = [*plain.LOSS.values(), (3, 7, 4, 64, 8192), (2, 5, 16, 128, 1000), (1, 3, 5, 256, 777), (2, 32, 4, 64, 8192), (1, 16, 16, 128, 1024)]
+MLP = [*plain.MLP.values(), (3, 1000, 64, 256), (2, 300, 128, 512), (2, 130, 48, 192), (1, 9000, 128, 512), (2, 4096, 64, 256), (1, 8192, 128, 512)]
 PRECISIONS = [(torch.float32, 1e-4), (torch.bfloat16, 1e-2)]
 
 
@@ -43,6 +43,11 @@ def test_attention_is_its_definition(sizes, dtype, allowed):
 @pytest.mark.parametrize(("dtype", "allowed"), PRECISIONS)
 def test_the_answers_loss_is_its_definition(sizes, dtype, allowed):
     assert plain.loss_error(*sizes, dtype=dtype, device="cuda") < allowed
+
+
+@pytest.mark.parametrize(("dtype", "allowed"), PRECISIONS)
+def test_slopes_of_nearly_certain_answers_are_not_noise(dtype, allowed):
+    assert plain.certain_error(dtype=dtype, device="cuda") < allowed
 
 
 @pytest.mark.parametrize("sizes", MLP)

@@ -18,17 +18,20 @@ ATTENTION = {  # members, rows, length, heads, dim; biased unless it says False
     "one full block": (2, 1, 64, 1, 16),
     "two blocks and members": (2, 1, 65, 2, 8),
     "three blocks": (1, 1, 130, 1, 4),
+    "two full blocks": (1, 2, 128, 1, 16),
     "no biases": (2, 1, 65, 2, 8, False),
 }
 LOSS = {  # members, rows, answers, width, vocabulary
     "one of each": (1, 1, 1, 1, 1),
     "odd sizes and members": (2, 3, 2, 5, 70),
     "several blocks of answers": (1, 5, 14, 16, 33),
+    "full blocks": (2, 16, 8, 16, 128),
 }
 MLP = {  # members, rows, width, hidden
     "one of each": (1, 1, 1, 1),
     "odd sizes and members": (2, 7, 5, 70),
     "several blocks, parts and spans": (1, 2100, 16, 130),
+    "full blocks and parts": (2, 64, 16, 64),
 }
 ADAMW = {"a matrix": (3, 5, 7), "a vector": (2, 1100)}
 
@@ -79,6 +82,17 @@ def loss_error(
     return far(gradients(losses, leaves, dtype), gradients(cross_entropy(logits, right), plain, dtype))
 
 
+def certain_error(dtype=torch.float32, device="cpu") -> float:
+    """Of answers that are nearly certain, with logits of a thousand: slopes are small differences of large numbers."""
+    from recollect.ops.answer_loss import _fused, cross_entropy
+
+    right = torch.arange(4, device=device)[None]
+    x = 992 + 8 * torch.eye(16, device=device)[right]
+    ours, plain = (x.to(t).requires_grad_() for t in (dtype, torch.float64))
+    losses = _fused(ours, torch.eye(16, device=device)[None], right)[0]
+    return far(gradients(losses, [ours], dtype), gradients(cross_entropy(plain, right), [plain], dtype))
+
+
 def mlp_error(members: int, rows: int, width: int, hidden: int, dtype=torch.float32, device="cpu") -> float:
     from recollect.ops.mlp import _fused, mlp_definition
 
@@ -113,6 +127,7 @@ def adamw_error(*shape: int, device="cpu") -> float:
 KINDS = {
     "attention": (ATTENTION, attention_error),
     "loss": (LOSS, loss_error),
+    "certain": ({"answers": ()}, certain_error),
     "mlp": (MLP, mlp_error),
     "adamw": (ADAMW, adamw_error),
 }

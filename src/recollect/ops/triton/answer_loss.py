@@ -1,11 +1,13 @@
 """Kernels of the head and its cross-entropy; formula and plain form in ops/answer_loss.py.
 
-Logits exist only as tiles in registers: forward walks the vocabulary once and keeps each answer's log-sum-exp, and whether no
-logit is higher than its own; backward forms each tile again, once for dx (a program walks the vocabulary) and once for dw (a
+Logits exist only as tiles in registers: forward walks the vocabulary once and keeps each answer's log-sum-exp (as two numbers, the
+highest logit and what the others add to it, for their sum is too coarse: slopes of nearly certain answers would be noise, and
+AdamW makes steps of it), and whether no logit is higher than its own; backward forms each tile again, once for dx (a program walks the vocabulary) and once for dw (a
 program walks the answers). No atomics: the same bits on every run. The weights may be longer numbers than the rows: they are
 rounded for the products, their gradients are not. Exponentials are taken as powers of two, which are quicker.
 
-Shapes: x (groups, answers, width), w (groups, vocabulary, width), answers, losses, lse, right (groups, answers).
+Glossary: highest = the highest logit; above = log2 of the sum of the powers exp(logit - highest). Shapes: x (groups, answers,
+width), w (groups, vocabulary, width), answers, losses, right (groups, answers), lse (groups, answers, 2).
 """
 
 # pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
@@ -27,7 +29,7 @@ def forward(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Tens
     """losses, lse and right."""
     x, w, answers = x.contiguous(), w.to(x.dtype).contiguous(), answers.contiguous()
     groups, count, width = x.shape
-    losses, lse = (x.new_empty(groups, count, dtype=torch.float32) for _ in range(2))
+    losses, lse = (x.new_empty(shape, dtype=torch.float32) for shape in ((groups, count), (groups, count, 2)))
     right = torch.empty_like(answers, dtype=torch.bool)
     options = _options(x, w)
     grid = (groups, triton.cdiv(count, options["ROWS"]))
@@ -86,25 +88,28 @@ def _forward_kernel(
         total = total * tl.exp2((highest - higher) * LOG2E) + tl.sum(powers, 1)
         highest = higher
         own += tl.sum(tl.where(j[None, :] == answer[:, None], logits, 0.0), 1)
-    above = tl.log2(total) / LOG2E
+    above = tl.log2(total)
     here = group * count + i
-    tl.store(lse + here, highest + above, mask=i < count)
-    tl.store(losses + here, (highest - own) + above, mask=i < count)
+    tl.store(lse + 2 * here, highest, mask=i < count)
+    tl.store(lse + 2 * here + 1, above, mask=i < count)
+    tl.store(losses + here, (highest - own) + above / LOG2E, mask=i < count)
     tl.store(right + here, own >= highest, mask=i < count)
 
 
 @triton.jit
 def _rows(grad, answers, lse, here, inside):
-    """Of some rows: answer, lse as a power of two, and the loss's gradient, which is none outside."""
+    """Of some rows: answer, highest, above, and the loss's gradient, which is none outside."""
     answer = tl.load(answers + here, mask=inside, other=-1).to(tl.int32)
-    lse_i = tl.load(lse + here, mask=inside, other=0.0) * LOG2E
-    return answer, lse_i, tl.load(grad + here, mask=inside, other=0.0)
+    highest = tl.load(lse + 2 * here, mask=inside, other=0.0)
+    above = tl.load(lse + 2 * here + 1, mask=inside, other=0.0)
+    return answer, highest, above, tl.load(grad + here, mask=inside, other=0.0)
 
 
 @triton.jit
-def _slopes(x_i, w_j, j, answer, lse_i, grad_i, vocabulary, EVEN: tl.constexpr, EXACT: tl.constexpr):
+def _slopes(x_i, w_j, j, answer, highest, above, grad_i, vocabulary, EVEN: tl.constexpr, EXACT: tl.constexpr):
     """Gradients of the logits, rows by words."""
-    share = tl.exp2(tl.dot(x_i, tl.trans(w_j), input_precision=EXACT) * LOG2E - lse_i[:, None])
+    logits = tl.dot(x_i, tl.trans(w_j), input_precision=EXACT)
+    share = tl.exp2((logits - highest[:, None]) * LOG2E - above[:, None])
     if not EVEN:
         share = tl.where((j < vocabulary)[None, :], share, 0.0)
     return (tl.where(j[None, :] == answer[:, None], share - 1, share) * grad_i[:, None]).to(x_i.dtype)
@@ -118,13 +123,13 @@ def _dx_kernel(
     group = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     x_i = load(x + group * count * width, i, width, count, width, WIDTH, EVEN)
-    answer, lse_i, grad_i = _rows(grad, answers, lse, group * count + i, i < count)
+    answer, highest, above, grad_i = _rows(grad, answers, lse, group * count + i, i < count)
     w += group * vocabulary * width
     sums = tl.zeros([ROWS, WIDTH], tl.float32)
     for start in range(0, vocabulary, TOKENS):
         j = start + tl.arange(0, TOKENS)
         w_j = load(w, j, width, vocabulary, width, WIDTH, EVEN)
-        slopes = _slopes(x_i, w_j, j, answer, lse_i, grad_i, vocabulary, EVEN, EXACT)
+        slopes = _slopes(x_i, w_j, j, answer, highest, above, grad_i, vocabulary, EVEN, EXACT)
         sums = tl.dot(slopes, w_j, acc=sums, input_precision=EXACT)
     store(dx + group * count * width, sums, i, width, count, width, WIDTH, EVEN)
 
@@ -142,7 +147,7 @@ def _dw_kernel(
     for start in range(0, count, ROWS):
         i = start + tl.arange(0, ROWS)
         x_i = load(x, i, width, count, width, WIDTH, EVEN)
-        answer, lse_i, grad_i = _rows(grad, answers, lse, group * count + i, i < count)
-        slopes = _slopes(x_i, w_j, j, answer, lse_i, grad_i, vocabulary, EVEN, EXACT)
+        answer, highest, above, grad_i = _rows(grad, answers, lse, group * count + i, i < count)
+        slopes = _slopes(x_i, w_j, j, answer, highest, above, grad_i, vocabulary, EVEN, EXACT)
         sums = tl.dot(tl.trans(slopes), x_i, acc=sums, input_precision=EXACT)
     store(dw + group * vocabulary * width, sums, j, width, vocabulary, width, WIDTH, EVEN)
