@@ -1,6 +1,6 @@
 """The head at answer positions, and its cross-entropy: what a row is scored by.
 
-    logits_i = W x_i        loss_i = logsumexp(logits_i) - logits_i[answer_i]        right_i = (answer_i = argmax logits_i)
+    logits_i = W x_i        loss_i = -log softmax(logits_i)[answer_i]        right_i = (answer_i = argmax logits_i)
 
 Shapes: x (..., width), W (vocabulary, width), answers, losses, right (...).
 """
@@ -18,7 +18,7 @@ MAX_WIDTH = 256
 def cross_entropy(logits: Tensor, answers: Tensor) -> Tensor:
     """Cross-entropy of each answer, in float32 at least: logits (..., vocabulary), answers (...) -> (...)."""
     logits = logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits
-    return logits.logsumexp(-1) - logits.gather(-1, answers[..., None])[..., 0]
+    return -logits.log_softmax(-1).gather(-1, answers[..., None])[..., 0]
 
 
 def answer_loss(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor]:
