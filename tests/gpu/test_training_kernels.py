@@ -27,9 +27,18 @@ assert _spec.loader is not None
 plain = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(plain)
 
-ATTENTION = [*plain.ATTENTION.values(), (3, 5, 64, 2, 32), (2, 3, 200, 3, 64), (1, 2, 257, 1, 128), (2, 2, 33, 4, 20), (2, 3, 256, 1, 128)]
-LOSS = [*plain.LOSS.values(), (3, 7, 4, 64, 8192), (2, 5, 16, 128, 1000), (1, 3, 5, 256, 777), (2, 32, 4, 64, 8192), (1, 16, 16, 128, 1024)]
-MLP = [*plain.MLP.values(), (3, 1000, 64, 256), (2, 300, 128, 512), (2, 130, 48, 192), (1, 9000, 128, 512), (2, 4096, 64, 256), (1, 8192, 128, 512)]
+# The last ones of each are made of full blocks, as in training.
+ATTENTION = [
+    *plain.ATTENTION.values(), (3, 5, 64, 2, 32), (2, 3, 200, 3, 64), (1, 2, 257, 1, 128), (2, 2, 33, 4, 20), (2, 3, 256, 1, 128)
+]  # fmt: skip
+LOSS = [
+    *plain.LOSS.values(), (3, 7, 4, 64, 8192), (2, 5, 16, 128, 1000), (1, 3, 5, 256, 777), (2, 32, 4, 64, 8192),
+    (1, 16, 16, 128, 1024),
+]  # fmt: skip
+MLP = [
+    *plain.MLP.values(), (3, 1000, 64, 256), (2, 300, 128, 512), (2, 130, 48, 192), (1, 9000, 128, 512), (2, 4096, 64, 256),
+    (1, 8192, 128, 512),
+]  # fmt: skip
 PRECISIONS = [(torch.float32, 1e-4), (torch.bfloat16, 1e-2)]
 
 

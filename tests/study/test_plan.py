@@ -175,11 +175,11 @@ def test_a_searching_study_runs_merges_and_is_found_done_from_the_command_line(t
 LONG = {"width": 128, "length": 256, "pairs": 16, "batch": 256}
 OWN = {"mlp": "none"}
 H200 = [  # mixer, setting, members, milliseconds a run and step: `recollect bench` on an NVIDIA H200, docs/benchmarks.md
-    ("attention", {}, 128, 0.229), ("attention", {}, 36, 0.248), ("attention", {}, 12, 0.290), ("attention", {}, 1, 1.44),
-    ("linear_attention", {}, 36, 0.296), ("hyena", {}, 36, 0.361), ("deltanet", {}, 36, 0.412), ("mamba2", {}, 36, 0.401),
-    ("mamba", {}, 36, 0.565), ("mamba2", OWN, 36, 0.293), ("mamba", OWN, 36, 0.455), ("attention", LONG, 36, 1.10),
-    ("linear_attention", LONG, 36, 1.33), ("hyena", LONG, 36, 1.48), ("deltanet", LONG, 36, 1.82), ("mamba2", LONG, 36, 1.65),
-    ("mamba", LONG, 36, 2.20), ("mamba2", LONG | OWN, 36, 1.17), ("mamba", LONG | OWN, 36, 1.71),
+    ("attention", {}, 128, 0.211), ("attention", {}, 36, 0.223), ("attention", {}, 12, 0.272), ("attention", {}, 1, 1.22),
+    ("linear_attention", {}, 36, 0.271), ("hyena", {}, 36, 0.334), ("deltanet", {}, 36, 0.382), ("mamba2", {}, 36, 0.374),
+    ("mamba", {}, 36, 0.502), ("mamba2", OWN, 36, 0.288), ("mamba", OWN, 36, 0.415), ("attention", LONG, 36, 0.983),
+    ("linear_attention", LONG, 36, 1.15), ("hyena", LONG, 36, 1.39), ("deltanet", LONG, 36, 1.74), ("mamba2", LONG, 36, 1.56),
+    ("mamba", LONG, 36, 1.96), ("mamba2", LONG | OWN, 36, 1.16), ("mamba", LONG | OWN, 36, 1.55),
 ]  # fmt: skip
 
 

@@ -22,14 +22,14 @@ from recollect.train.run import RunSpec
 
 CPU = 5e9
 """Operations a second of small models on a CPU core or two: an assumption."""
-STEP = 1.2e-3
+STEP = 1.0e-3
 """T, seconds."""
-PRODUCTS = 3.9e14
+PRODUCTS = 4.6e14
 """P, operations a second."""
-REST = 3.7e12
+REST = 4.2e12
 """R, bytes a second."""
 BYTES = {
-    "attention": 2.4e12, "linear_attention": 1.8e12, "hyena": 1.75e12, "mamba": 9e11, "mamba2": 1.3e12, "deltanet": 8e11,
+    "attention": 2.2e12, "linear_attention": 1.9e12, "hyena": 1.77e12, "mamba": 9.9e11, "mamba2": 1.25e12, "deltanet": 7.8e11,
 }  # fmt: skip
 """B, bytes a second, by mixer."""
 OTHER = 7e11

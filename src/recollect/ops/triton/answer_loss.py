@@ -1,10 +1,12 @@
 """Kernels of the head and its cross-entropy; formula and plain form in ops/answer_loss.py.
 
-Logits exist only as tiles in registers: forward walks the vocabulary once and keeps each answer's log-sum-exp (as two numbers, the
-highest logit and what the others add to it, for their sum is too coarse: slopes of nearly certain answers would be noise, and
-AdamW makes steps of it), and whether no logit is higher than its own; backward forms each tile again, once for dx (a program walks the vocabulary) and once for dw (a
+Logits exist only as tiles in registers: forward walks the vocabulary once and keeps each answer's log-sum-exp, and whether no
+logit is higher than its own; backward forms each tile again, once for dx (a program walks the vocabulary) and once for dw (a
 program walks the answers). No atomics: the same bits on every run. The weights may be longer numbers than the rows: they are
 rounded for the products, their gradients are not. Exponentials are taken as powers of two, which are quicker.
+
+The log-sum-exp is kept as two numbers, the highest logit and what the others add to it. Their sum would be too coarse: the slope
+of a nearly certain answer would be noise, of which AdamW makes steps once everything has been learned.
 
 Glossary: highest = the highest logit; above = log2 of the sum of the powers exp(logit - highest). Shapes: x (groups, answers,
 width), w (groups, vocabulary, width), answers, losses, right (groups, answers), lse (groups, answers, 2).

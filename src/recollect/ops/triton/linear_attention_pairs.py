@@ -165,7 +165,7 @@ def _keys_kernel(
     v_s = load(v, s, v_time, length, p, P, EVEN)
     dk_s = tl.zeros([BLOCK, N], tl.float32)
     dv_s = tl.zeros([BLOCK, P], tl.float32)
-    for start in range(block * BLOCK, length, STEP):
+    for start in range(block * BLOCK, blocks * BLOCK, STEP):
         t = start + tl.arange(0, STEP)
         q_t = _mapped(q, t, q_time, length, n, N, FEATURE, EVEN)
         dy = load(grad + of_head * p, t, heads * p, length, p, P, EVEN)

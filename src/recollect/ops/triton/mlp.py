@@ -48,7 +48,8 @@ def backward(
     grad, x, b1, w1, w2 = (t.contiguous() for t in (grad, x, b1, w1.to(x.dtype), w2.to(x.dtype)))
     groups, tokens, width = x.shape
     hidden = w1.shape[1]
-    rows, part, warps, span = (64, 64, 4, 2048) if width <= 64 else (32, 128, 8, 4096)  # a program walks over `span` rows
+    # A program walks over `span` rows.
+    rows, part, warps, span = (64, 64, 4, 2048) if width <= 64 else (32, 128, 8, 4096)
     options = _options(x, hidden, rows, part, warps, ahead=3)
     parts, spans = triton.cdiv(hidden, options["HIDDEN"]), triton.cdiv(tokens, span)
     options |= {"SPAN": span, "SLICE": triton.next_power_of_2(triton.cdiv(width, parts))}
@@ -158,7 +159,8 @@ def _backward_kernel(
         x_i, dy_i = _tile(x, i, tokens, d, width, EVEN), _tile(grad, i, tokens, d, width, EVEN)
         h = tl.dot(w1_j, tl.trans(x_i), input_precision=EXACT) + b1_j[:, None]
         share = _share(h)
-        dh_i = _slope(h, share) * tl.dot(w2_j, tl.trans(dy_i), input_precision=EXACT)  # rows outside have no dy, so no dh
+        # Rows outside have no dy, so no dh.
+        dh_i = _slope(h, share) * tl.dot(w2_j, tl.trans(dy_i), input_precision=EXACT)
         sum_dh += dh_i
         sum_dy += _tile(grad, i, tokens, c, width, EVEN).to(tl.float32)
         a, dh_i = (h * share).to(x_i.dtype), dh_i.to(x_i.dtype)

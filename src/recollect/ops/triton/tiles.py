@@ -31,8 +31,8 @@ def store(x, value, i, stride, rows, width, WIDTH: tl.constexpr, EVEN: tl.conste
 
 @triton.jit
 def place(length, heads, BLOCK: tl.constexpr, SINGLE: tl.constexpr = False):
-    """Row, head and block of a program, and how many blocks a row has. Those of a row follow each other, so that what one has read
-    is still in the cache for the next. If there is a SINGLE one the compiler knows that a loop over blocks ends after one."""
+    """Row, head and block of a program, and how many blocks a row has. Those of a row follow each other, so that what one has
+    read is still in the cache for the next. With a SINGLE one the compiler knows that a loop over blocks ends after one."""
     blocks = 1 if SINGLE else tl.cdiv(length, BLOCK)
     row, head = tl.program_id(0) // blocks // heads, tl.program_id(0) // blocks % heads
     return row.to(tl.int64), head, tl.program_id(0) % blocks, blocks
