@@ -69,7 +69,7 @@ def _arguments(qkv: Tensor, bias: Tensor) -> tuple[int, tuple, dict]:
     return triton.cdiv(length, block), (rows // len(bias), length, heads, dim, 1 / math.sqrt(dim)), {
         "BLOCK": block, "STEP": block if single else 32, "DIM": wide, "SINGLE": single, "BIASED": bias.shape[1] > 0,
         "EVEN": length % block == 0 and dim == wide,  # then nothing needs a mask
-        "EXACT": "ieee" if qkv.dtype == torch.float32 else "tf32",  # the latter is for float32 only
+        "EXACT": "ieee" if qkv.dtype == torch.float32 else "tf32",  # the latter is not looked at for shorter numbers
         "num_warps": 4, "num_stages": 1 if single else stages(qkv, 3),
     }  # fmt: skip
 
