@@ -63,9 +63,8 @@ def test_state_space_duality(sizes):
 )  # fmt: skip
 def test_mamba2_between_its_projections(sizes):
     short = {"dtype": torch.bfloat16, "device": "cuda"}
-    allowed = MAMBAS.errors(
-        "mamba2", *sizes, op=MAMBAS.rounded_mamba2, **short
-    )  # sums that almost vanish lose much by rounding alone
+    # Sums that almost vanish lose much by rounding alone.
+    allowed = MAMBAS.errors("mamba2", *sizes, op=MAMBAS.rounded_mamba2, **short)
     for name, error in MAMBAS.errors("mamba2", *sizes, op=mamba2, **short).items():
         assert error < 1e-2 + 5 * allowed[name], f"{name} is off by {error}, by rounding alone {allowed[name]}"
     if max(sizes[5:7]) <= 64:  # in float32 longer ones do not fit
@@ -80,9 +79,8 @@ def test_mamba2_between_its_projections(sizes):
     ],
 )  # fmt: skip
 def test_mamba_between_its_projections(sizes):
-    assert_small(
-        MAMBAS.errors("mamba", *sizes, op=mamba, dtype=torch.bfloat16, device="cuda"), 3e-2
-    )  # its weights are short, too
+    # Its weights are short, too.
+    assert_small(MAMBAS.errors("mamba", *sizes, op=mamba, dtype=torch.bfloat16, device="cuda"), 3e-2)
     assert_small(MAMBAS.errors("mamba", *sizes, device="cuda"), 1e-4)
 
 

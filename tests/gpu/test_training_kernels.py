@@ -1,4 +1,4 @@
-"""The kernels of attention, of the MLP, of the gated norm, of the answers' loss and of AdamW, compiled, on a GPU; and a whole
+"""The kernels of attention, of the MLP, of the answers' loss and of AdamW, compiled, on a GPU; and a whole
 cohort with them."""
 
 import importlib.util

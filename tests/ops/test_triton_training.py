@@ -1,4 +1,4 @@
-"""The kernels of attention, of the MLP, of the gated norm, of the answers' loss and of AdamW, run by Triton's interpreter.
+"""The kernels of attention, of the MLP, of the answers' loss and of AdamW, run by Triton's interpreter.
 
 The interpreter must be asked for before Triton is imported, so a process of its own (this file as a script) computes how
 far the kernels are from the plain forms, and the tests here judge it.
