@@ -129,6 +129,13 @@ def test_a_compiled_cohort_trains_as_one_that_is_not(mixer):
     torch.testing.assert_close(cohort_losses(mixer, "bfloat16", 10, compiled=True), plainly, rtol=2e-2, atol=2e-2)
 
 
+def assert_same_sums(one: Cohort, other: Cohort) -> None:
+    """Steps, losses and norms are the same but for the order of sums; of 128 answers a step a few in all may turn with it."""
+    (*exact, hits, norms), (*expected, others, other_norms) = one.sums.T, other.sums.T
+    torch.testing.assert_close([*exact, norms], [*expected, other_norms], rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(hits, others, rtol=0, atol=3 / 128)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_step_recorded_as_a_graph_is_the_step():
     task, model = (
@@ -145,10 +152,10 @@ def test_a_step_recorded_as_a_graph_is_the_step():
         for cohort in (recorded, plainly):
             cohort.advance(step)
     assert recorded.replay.graph is not None
-    torch.testing.assert_close(recorded.sums, plainly.sums, rtol=1e-3, atol=1e-3)
+    assert_same_sums(recorded, plainly)
     for cohort in (recorded, plainly):
         cohort.keep([0, 2])  # members leave: it is recorded anew
     for step in range(8, 14):
         for cohort in (recorded, plainly):
             cohort.advance(step)
-    torch.testing.assert_close(recorded.sums, plainly.sums, rtol=1e-3, atol=1e-3)
+    assert_same_sums(recorded, plainly)

@@ -175,11 +175,11 @@ def test_a_searching_study_runs_merges_and_is_found_done_from_the_command_line(t
 LONG = {"width": 128, "length": 256, "pairs": 16, "batch": 256}
 OWN = {"mlp": "none"}
 H200 = [  # mixer, setting, members, milliseconds a run and step: `recollect bench` on an NVIDIA H200, docs/benchmarks.md
-    ("attention", {}, 128, 0.211), ("attention", {}, 36, 0.223), ("attention", {}, 12, 0.272), ("attention", {}, 1, 1.22),
-    ("linear_attention", {}, 36, 0.271), ("hyena", {}, 36, 0.334), ("deltanet", {}, 36, 0.382), ("mamba2", {}, 36, 0.374),
-    ("mamba", {}, 36, 0.502), ("mamba2", OWN, 36, 0.288), ("mamba", OWN, 36, 0.415), ("attention", LONG, 36, 0.983),
-    ("linear_attention", LONG, 36, 1.15), ("hyena", LONG, 36, 1.39), ("deltanet", LONG, 36, 1.74), ("mamba2", LONG, 36, 1.56),
-    ("mamba", LONG, 36, 1.96), ("mamba2", LONG | OWN, 36, 1.16), ("mamba", LONG | OWN, 36, 1.55),
+    ("attention", {}, 128, 0.212), ("attention", {}, 36, 0.225), ("attention", {}, 12, 0.280), ("attention", {}, 1, 1.24),
+    ("linear_attention", {}, 36, 0.272), ("hyena", {}, 36, 0.336), ("deltanet", {}, 36, 0.386), ("mamba2", {}, 36, 0.378),
+    ("mamba", {}, 36, 0.505), ("mamba2", OWN, 36, 0.291), ("mamba", OWN, 36, 0.417), ("attention", LONG, 36, 0.987),
+    ("linear_attention", LONG, 36, 1.15), ("hyena", LONG, 36, 1.40), ("deltanet", LONG, 36, 1.75), ("mamba2", LONG, 36, 1.56),
+    ("mamba", LONG, 36, 1.95), ("mamba2", LONG | OWN, 36, 1.16), ("mamba", LONG | OWN, 36, 1.55),
 ]  # fmt: skip
 
 
