@@ -11,6 +11,7 @@ Bytes are those of study/cost.py.
 
 import gc
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
@@ -198,7 +199,9 @@ def _one_at_a_time(setting: Setting, device: torch.device) -> float:
         loss.backward()
         optimiser.step()
 
-    return timed(step, device)
+    with warnings.catch_warnings():  # of norms in mixed precision that PyTorch has no fused form of: so is a plain loop
+        warnings.filterwarnings("ignore", message="Mismatch dtype between input and weight")
+        return timed(step, device)
 
 
 def _head(cohort: Cohort) -> Callable[[], object]:
