@@ -199,7 +199,7 @@ def _one_at_a_time(setting: Setting, device: torch.device) -> float:
         loss.backward()
         optimiser.step()
 
-    with warnings.catch_warnings():  # of norms in mixed precision that PyTorch has no fused form of: so is a plain loop
+    with warnings.catch_warnings():  # its norms have no fused form in mixed precision, and a plain loop needs none
         warnings.filterwarnings("ignore", message="Mismatch dtype between input and weight")
         return timed(step, device)
 

@@ -181,7 +181,7 @@ class Model(nn.Module):
             x = x + SPREAD * sinusoid(position, x.shape[-1], x.dtype)
         elif self.rotates:
             x = rotary(x, position)
-        return x.to(short_dtype(x) or x.dtype)  # under autocast the residual stream is short too
+        return x.to(short_dtype(x) or x.dtype)  # the residual stream is as short as products are: docs/benchmarks.md
 
     def _add(self, x: Tensor, i: int, first: Tensor, second: Tensor | None) -> Tensor:
         """The residual stream after layer i, given its branches."""
