@@ -14,7 +14,7 @@ import torch
 
 from recollect.mixers.registry import BUILT_IN
 from recollect.train.cohort import Cohort
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
 
 STEPS = 3
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from recollect.progress import StudyProgress
+from recollect.store.frames import runs_frame
+from recollect.store.store import Store
 from recollect.study.executors import base
-from recollect.study.results import runs_frame
-from recollect.study.runner import run_study
-from recollect.study.store import Store
-from recollect.study.study import Study
+from recollect.study.progress import StudyProgress
+from recollect.study.run import run_study
+from recollect.study.spec import Study
 
 TRAIN = {"steps": 18, "batch": 8, "eval_every": 9, "eval_rows": 16, "test_rows": 32}
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from recollect.progress import StudyProgress
+from recollect.store.frames import runs_frame
+from recollect.store.store import Store
 from recollect.study.executors import open_executor
-from recollect.study.results import runs_frame
-from recollect.study.runner import run_study
-from recollect.study.store import Store
-from recollect.study.study import Study
+from recollect.study.progress import StudyProgress
+from recollect.study.run import run_study
+from recollect.study.spec import Study
 
 ATTENTION = [{"kind": "attention", **({"conv": conv} if conv else {})} for conv in ("", "k", "v", "q", "qkv")]
 MAMBA = ["mamba", {"kind": "mamba", "conv": False}, {"kind": "mamba", "gate": False}, "s6"]

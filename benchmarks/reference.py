@@ -2,7 +2,7 @@
 
     python benchmarks/reference.py [--device cpu] [--workers 2] [--store results/reference.sqlite]
 
-Every mixer of `recollect.probe.reference.MADE`, with the search that a probe makes; then src/recollect/probe/reference.csv
+Every mixer of `recollect.probing.reference.MADE`, with the search that a probe makes; then src/recollect/probe/reference.csv
 (a row a run) and reference.yaml (how it was made) are written. Interrupted, the same command goes on.
 """
 
@@ -18,16 +18,17 @@ import torch
 import yaml
 from rich.console import Console
 
-from recollect.probe.reference import ABOUT, COLUMNS, MADE, TABLE, setting_key
-from recollect.probe.setting import baseline, probe_study
-from recollect.progress import StudyProgress
-from recollect.study.executors import cores, open_executor
-from recollect.study.results import runs_frame
-from recollect.study.rounds import search_windows
-from recollect.study.runner import run_study
-from recollect.study.store import Store
-from recollect.study.study import Study
-from recollect.tables import search_table
+from recollect.cli.tables import search_table
+from recollect.probing.reference import ABOUT, COLUMNS, MADE, TABLE, setting_key
+from recollect.probing.setting import baseline, probe_study
+from recollect.store.frames import runs_frame
+from recollect.store.store import Store
+from recollect.study.executors import open_executor
+from recollect.study.progress import StudyProgress
+from recollect.study.run import run_study
+from recollect.study.search.rounds import search_windows
+from recollect.study.spec import Study
+from recollect.train.device import cores
 
 
 def study() -> Study:

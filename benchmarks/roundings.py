@@ -19,13 +19,13 @@ import torch.nn.functional as F
 from rich.console import Console
 from torch import Tensor
 
-from recollect.model import Model
+from recollect.models.model import Model
 from recollect.ops import answer_loss
-from recollect.progress import StudyProgress
-from recollect.study.results import runs_frame
-from recollect.study.runner import run_study
-from recollect.study.store import Store
-from recollect.study.study import Study
+from recollect.store.frames import runs_frame
+from recollect.store.store import Store
+from recollect.study.progress import StudyProgress
+from recollect.study.run import run_study
+from recollect.study.spec import Study
 
 VARIANTS = {
     "float32": "nothing is rounded",

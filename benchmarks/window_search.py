@@ -22,11 +22,11 @@ from rich.console import Console
 from rich.table import Table
 
 from recollect.analysis.window import ZOOLOGY_RATES, window
+from recollect.store.frames import runs_frame
+from recollect.store.store import Store
 from recollect.study.grid import axis
-from recollect.study.results import runs_frame
-from recollect.study.search import WindowSearch
-from recollect.study.store import Store
-from recollect.study.study import SearchSpec
+from recollect.study.search.window import WindowSearch
+from recollect.study.spec import SearchSpec
 
 KINDS = (
     "one step",

@@ -8,15 +8,15 @@ from typing import Any
 import typer
 from pydantic_core import PydanticUndefined
 
-from recollect.architecture import BlockSpec, ModelSpec, SecondStream
 from recollect.cli import app
 from recollect.mixers.registry import BUILT_IN, CONTEXT, mixer_class
-from recollect.presets import RETRIEVIT
+from recollect.models.presets import RETRIEVIT
+from recollect.models.spec import BlockSpec, ModelSpec, SecondStream
 from recollect.spec import Spec
-from recollect.study.study import SearchSpec, Study
+from recollect.study.spec import SearchSpec, Study
 from recollect.tasks import TASKS
 from recollect.train.protocols import PROTOCOLS
-from recollect.train.run import TrainSpec
+from recollect.train.spec import TrainSpec
 
 PAGE = Path(__file__).with_name("reference.md")
 

@@ -20,13 +20,13 @@ import torch
 
 from recollect.papers import PAPERS, paper
 from recollect.spec import digest
-from recollect.study.results import curves_frame, runs_frame, slices_frame
-from recollect.study.runner import run_study
-from recollect.study.store import Store
-from recollect.study.study import Study
+from recollect.store.frames import curves_frame, runs_frame, slices_frame
+from recollect.store.store import Store
+from recollect.study.run import run_study
+from recollect.study.spec import Study
 from recollect.train.events import Ended, Saved
 from recollect.train.loop import train
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
 
 FOLDER = Path(__file__).parent / "recorded"
 SCALES = ("tiny", "small")
@@ -59,7 +59,8 @@ MODELS = [
     {"mixer": "mamba", "positions": "relative"}, {"mixer": "attention", "mlp": "swiglu", "norm": "rms", "tie": False},
     {"mixer": "attention", "mlp": "none"}, {"mixer": "attention", "mlp": "identity", "parallel": True},
     {"mixer": "attention", "dropout_embedding": 0.1, "dropout_residual": 0.2}, {"mixer": {"kind": "attention", "dropout": 0.1}},
-    {"layers": 3, "pattern": "MT", "blocks": {"M": {"mixer": "mamba2", "mlp": "none"}, "T": {"mixer": "attention", "parallel": True}}},
+    {"layers": 3, "pattern": "MT",
+     "blocks": {"M": {"mixer": "mamba2", "mlp": "none"}, "T": {"mixer": "attention", "parallel": True}}},
     {"mixer": "mamba", "mlp": "none", "layers": 2, "second": {"block": {"mixer": "attention"}, "gated": "first"}},
     {"mixer": "mamba2", "mlp": "none", "norm": "rms", "layers": 2, "residual": "released",
      "second": {"block": {"mixer": "attention"}, "gate": "vector"}},

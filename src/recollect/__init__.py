@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str):
     """`from recollect import Study`, without loading torch for those who only want the version."""
     if name == "Study":
-        from recollect.study.study import Study
+        from recollect.study.spec import Study
 
         return Study
     raise AttributeError(f"module 'recollect' has no attribute {name!r}")

@@ -5,9 +5,10 @@ import math
 import pandas as pd
 import pytest
 
-from recollect.analysis.scaling import at_best_rate, first_width, state_sizes, with_efficiency
+from recollect.analysis.scaling import at_best_rate, first_width, with_efficiency
 from recollect.analysis.window import ZOOLOGY_RATES
-from recollect.train.run import RunSpec
+from recollect.inspect.sizes import state_sizes
+from recollect.train.spec import RunSpec
 
 
 def runs(accuracy: dict[tuple[str, int, float], list[float | None]]) -> pd.DataFrame:

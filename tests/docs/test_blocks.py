@@ -28,7 +28,7 @@ import yaml
 
 from recollect.cli import app
 from recollect.study.plan import make_plan
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

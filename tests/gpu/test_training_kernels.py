@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from recollect.architecture import ModelSpec
 from recollect.mixers.registry import BUILT_IN
-from recollect.model import build
+from recollect.models.model import build
+from recollect.models.spec import ModelSpec
 from recollect.train.cohort import Cohort
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
 
 if not torch.cuda.is_available():
     pytest.skip("compiled kernels need a GPU", allow_module_level=True)
@@ -103,8 +103,8 @@ def test_a_model_gives_on_a_gpu_what_it_gives_on_the_cpu(mixer):
 def test_memory_is_measured_in_a_process_that_has_not_used_the_gpu_yet():
     code = """if True:
         import torch
-        from recollect.train.memory import members_that_fit
-        from recollect.train.run import RunSpec
+        from recollect.train.speed.memory import members_that_fit
+        from recollect.train.spec import RunSpec
         task = {"kind": "mqar", "length": 16, "pairs": 4, "vocab": 32}
         model = {"mixer": "attention", "width": 16, "layers": 1}
         run = RunSpec(task=task, model=model, train={"lr": 1e-3, "seed": 1, "steps": 10, "batch": 8})

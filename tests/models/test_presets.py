@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from recollect.architecture import ModelSpec
-from recollect.model import Model
-from recollect.presets import RETRIEVIT, preset, with_preset
+from recollect.models.model import Model
+from recollect.models.presets import RETRIEVIT, preset, with_preset
+from recollect.models.spec import ModelSpec
 from recollect.spec import SpecError
 
 

@@ -108,7 +108,7 @@ def mlp_error(members: int, rows: int, width: int, hidden: int, dtype=torch.floa
 def adamw_error(*shape: int, device="cpu") -> float:
     from recollect.ops.triton import adamw as kernels
     from recollect.train.adamw import Rates, _scales, _step
-    from recollect.train.run import TrainSpec
+    from recollect.train.spec import TrainSpec
 
     torch.manual_seed(len(shape))
     specs = [TrainSpec(lr=1e-2 * (i + 1), steps=9, clip=0.5 * i) for i in range(shape[0])]

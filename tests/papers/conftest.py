@@ -8,8 +8,8 @@ import pytest
 
 from recollect.papers.item import Item
 from recollect.papers.judge import Evidence, Scale
-from recollect.study.results import _flat
-from recollect.train.run import RunSpec
+from recollect.store.frames import _flat
+from recollect.train.spec import RunSpec
 
 Law = Callable[[RunSpec], float]
 Curve = Callable[[RunSpec], list[dict[str, float]]]

@@ -10,7 +10,7 @@ from recollect.papers.item import Item
 from recollect.papers.jelassi2024 import LONGER, PAPER, TITLES, named
 from recollect.papers.judge import Evidence, judge
 from recollect.tasks.ngram import NGram
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
 
 World = Callable[[str, RunSpec], tuple[float, float]]
 """From a model's name and a run: examples until 95 %, and accuracy on longer strings."""

@@ -11,7 +11,7 @@ from recollect.analysis.window import ZOOLOGY_RATES
 from recollect.papers.judge import Evidence, judge
 from recollect.papers.okpekpe2025 import PAPER
 from recollect.papers.okpekpe2025.decay import FASTER
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
 
 Law = Callable[[RunSpec], float]
 RATE = {"wide": (4e-4, 3e-2), "narrow": (4e-3, 6e-3), "none": (1.0, 1.0)}

@@ -15,9 +15,9 @@ from recollect.papers.judge import Claim, Evidence, at_least, at_most, best
 from recollect.papers.okpekpe2025.decay import DECAY, NEWER
 from recollect.papers.reproduce import plans, reproduce, total
 from recollect.spec import SpecError
-from recollect.study.runner import run_study
-from recollect.study.store import Store
-from recollect.study.study import Study
+from recollect.store.store import Store
+from recollect.study.run import run_study
+from recollect.study.spec import Study
 
 TRAIN = {"lr": [1e-3, 1e-2], "seed": [1, 2], "steps": 3, "batch": 4, "eval_rows": 4, "test_rows": 8}
 TASK = {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32}

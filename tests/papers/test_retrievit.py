@@ -13,9 +13,9 @@ from recollect.papers.item import Item
 from recollect.papers.judge import Evidence, judge
 from recollect.papers.retrievit2026 import PAPER, shown
 from recollect.papers.retrievit2026.settings import SETTINGS, names, study, view
-from recollect.study.results import _flat
+from recollect.store.frames import _flat
 from recollect.tasks.duplicates import Duplicates
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
 
 FIRST = 12345
 TINY = SETTINGS["tiny"]

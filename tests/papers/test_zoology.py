@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
-from recollect.analysis.scaling import state_sizes
+from recollect.inspect.sizes import state_sizes
 from recollect.papers.judge import Evidence, judge
 from recollect.papers.zoology2024 import PAPER
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
 
 
 def mixed(one, other):

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from recollect.spec import SpecError
+from recollect.store.frames import TIMINGS, curves_frame, runs_frame, slices_frame
+from recollect.store.store import Store
 from recollect.study.executors import Broken, Done, InProcess, Workers, open_executor
-from recollect.study.results import TIMINGS, curves_frame, runs_frame, slices_frame
-from recollect.study.runner import Note, run_study
-from recollect.study.store import Store
-from recollect.study.study import Study
+from recollect.study.run import Note, run_study
+from recollect.study.spec import Study
 from recollect.train.events import Measured
 
 OWN = """

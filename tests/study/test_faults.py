@@ -15,11 +15,11 @@ import pytest
 import torch
 import yaml
 
+from recollect.store.frames import TIMINGS, curves_frame, runs_frame, slices_frame
+from recollect.store.store import Store, StoreError
 from recollect.study.executors import InProcess, base
-from recollect.study.results import TIMINGS, curves_frame, runs_frame, slices_frame
-from recollect.study.runner import Note, run_study
-from recollect.study.store import Store, StoreError
-from recollect.study.study import Study
+from recollect.study.run import Note, run_study
+from recollect.study.spec import Study
 from recollect.train.events import Ended, Measured
 
 FUSSY = """
@@ -353,7 +353,7 @@ def test_a_disk_that_fails_in_the_middle_of_a_transaction_leaves_it_out(here, mo
     def fail(_):
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr("recollect.study.store._best", fail)
+    monkeypatch.setattr("recollect.store.store._best", fail)
     with pytest.raises(StoreError, match=r"cannot write to store\.sqlite \(disk I/O error\)"):
         run_study(study(), store, "cpu")
     assert store.done() == {}

@@ -4,7 +4,7 @@ import pytest
 
 from recollect.spec import SpecError
 from recollect.study.grid import count, unfold
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 BASE = {"task": {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32}, "train": {"steps": 5, "lr": 0.01}}
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from recollect.study.results import TIMINGS, curves_frame, runs_frame, slices_frame
-from recollect.study.store import Store
+from recollect.store.frames import TIMINGS, curves_frame, runs_frame, slices_frame
+from recollect.store.store import Store
 
 STUDY = """
 name: killed

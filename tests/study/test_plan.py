@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from recollect.bench import Setting
+from recollect.bench.timing import Setting
 from recollect.mixers.registry import BUILT_IN
-from recollect.model import build
+from recollect.models.model import build
+from recollect.store.store import Store
 from recollect.study.cost import CPU, gpu_seconds, work_of
 from recollect.study.plan import make_plan, timed
-from recollect.study.runner import run_study
-from recollect.study.store import Store
-from recollect.study.study import Study
+from recollect.study.run import run_study
+from recollect.study.spec import Study
 
 TASK = {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32}
 TRAIN = {"steps": 10, "batch": 8, "eval_every": 4, "eval_rows": 16, "test_rows": 32, "lr": [1e-3, 1e-2], "seed": [1, 2]}

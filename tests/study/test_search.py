@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from recollect.spec import SpecError
+from recollect.store.frames import runs_frame
+from recollect.store.store import Store
 from recollect.study.grid import axis
-from recollect.study.results import runs_frame
-from recollect.study.rounds import configurations, search_windows
-from recollect.study.search import WindowSearch
-from recollect.study.store import Store
-from recollect.study.study import SearchSpec, Study
+from recollect.study.search.rounds import configurations, search_windows
+from recollect.study.search.window import WindowSearch
+from recollect.study.spec import SearchSpec, Study
 from recollect.train.events import Ended
 
 _PATH = Path(__file__).parents[2] / "benchmarks" / "window_search.py"

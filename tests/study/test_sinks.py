@@ -7,11 +7,11 @@ import warnings
 import pytest
 
 from recollect.spec import SpecError
-from recollect.study.results import curves_frame, runs_frame
-from recollect.study.runner import run_study
+from recollect.store.frames import curves_frame, runs_frame
+from recollect.store.store import Store
+from recollect.study.run import run_study
 from recollect.study.sinks import Sink, Sinks, open_sinks
-from recollect.study.store import Store
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 
 def study() -> Study:

@@ -7,11 +7,12 @@ import torch
 from safetensors import safe_open
 from torch import nn
 
-from recollect.train.checkpoint import CheckpointError, Checkpoints
+from recollect.store.checkpoints import Checkpoints
+from recollect.train.checkpoint import CheckpointError
 from recollect.train.cohort import Cohort
 from recollect.train.events import Ended, Measured, Saved
 from recollect.train.loop import train
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
 
 CONV = {"kind": "attention", "conv": "k"}
 DROPOUT = {"kind": "attention", "dropout": 0.1}
@@ -175,7 +176,7 @@ def test_a_snapshot_that_cannot_be_written_leaves_the_older_one(folder, monkeypa
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("recollect.train.checkpoint.os.fsync", full)
+    monkeypatch.setattr("recollect.store.files.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         kept.save([member.id], saved[6])
     monkeypatch.undo()

@@ -7,14 +7,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from recollect.model import build
+from recollect.models.model import build
 from recollect.train.adamw import schedule
 from recollect.train.cohort import Cohort
-from recollect.train.compiled import Pace, places
 from recollect.train.data import sample, training_rows
 from recollect.train.events import Ended, Measured
 from recollect.train.loop import train
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
+from recollect.train.speed.compile import Pace, places
 
 CONV = {"kind": "attention", "conv": "k"}
 

@@ -1,6 +1,6 @@
 """A run is its specification: its identity must not move when the software grows."""
 
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
 
 
 def spec(**changes) -> RunSpec:

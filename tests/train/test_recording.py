@@ -4,7 +4,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from recollect.model import build
+from recollect.models.model import build
 from recollect.tasks.duplicates import Duplicates
 from recollect.tasks.position import Position
 from recollect.train.cohort import Cohort
@@ -12,7 +12,7 @@ from recollect.train.embeddings import Album, tokens_of
 from recollect.train.events import Ended, Saved
 from recollect.train.loop import train
 from recollect.train.measure import measure
-from recollect.train.run import RunSpec, TrainSpec
+from recollect.train.spec import RunSpec, TrainSpec
 
 TASK = Duplicates(length=40, segments=4, symbols=20)
 ROWS = 24

@@ -11,8 +11,6 @@ import pandas as pd
 
 from recollect.analysis.groups import groups
 from recollect.analysis.intervals import spread
-from recollect.model import outline
-from recollect.train.run import RunSpec
 
 SIZES = {"parameters": "per_parameter", "state": "per_state"}
 """Columns that say how large a model is, and what accuracy divided by them is called."""
@@ -58,18 +56,6 @@ def first_width(table: pd.DataFrame, by: Sequence[str] = ("model",), threshold: 
              "widest": group["model.width"].max()}
         )  # fmt: skip
     return pd.DataFrame(rows)
-
-
-def state_sizes(runs: Iterable[RunSpec]) -> dict[str, int]:
-    """By run id: elements of the recurrent state after the longest row of the task that a run is tested on."""
-    sizes: dict[str, int] = {}
-    by_shape: dict[str, int] = {}
-    for run in runs:
-        if run.shape not in by_shape:
-            model = outline(run.model, run.task.vocabulary, run.row_length)
-            by_shape[run.shape] = model.state_size(run.task.for_test().row_length)
-        sizes[run.id] = by_shape[run.shape]
-    return sizes
 
 
 def with_efficiency(table: pd.DataFrame) -> pd.DataFrame:

@@ -28,7 +28,7 @@ def main() -> None:
     """The entry point: turns what a user can mend into one line and an exit code."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever asks it to end is answered as Ctrl-C is
     try:
-        from recollect.study.store import StoreBusy, StoreError
+        from recollect.store.store import StoreBusy, StoreError
 
         code = app(standalone_mode=False)
         if code == 130:  # what typer makes of Ctrl-C

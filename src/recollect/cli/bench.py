@@ -33,11 +33,11 @@ def bench(
     import pandas as pd
     import torch
 
-    from recollect.bench import Row, Setting, ceilings
-    from recollect.bench import bench as measure
-    from recollect.study.executors import choose_device
-    from recollect.study.results import write
-    from recollect.tables import bench_table
+    from recollect.bench.timing import Row, Setting, ceilings
+    from recollect.bench.timing import bench as measure
+    from recollect.cli.tables import bench_table
+    from recollect.store.frames import write
+    from recollect.train.device import choose_device
 
     place = torch.device(choose_device(device))
     cuda = place.type == "cuda"

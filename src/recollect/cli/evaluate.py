@@ -32,12 +32,12 @@ def evaluate(
     ] = None,
 ) -> None:
     """How well a finished language model recalls from its context: by task and length, with no training."""
-    from recollect.evaluate import evaluate as ask
-    from recollect.evaluate import open_exported, open_hf
-    from recollect.evaluate.picture import evaluation_figure
+    from recollect.cli.tables import results_table
+    from recollect.evaluation import evaluate as ask
+    from recollect.evaluation import open_exported, open_hf
+    from recollect.evaluation.picture import evaluation_figure
     from recollect.figures.style import save
-    from recollect.study.results import write
-    from recollect.tables import results_table
+    from recollect.store.frames import write
 
     if (folder is None) == (hf is None):
         raise SpecError("name one model: a folder that `recollect export` made, or a Hugging Face folder with --hf")

@@ -22,10 +22,10 @@ def export(
     """
     from rich.progress import Progress
 
-    from recollect.export import export as write
-    from recollect.export import find
-    from recollect.study.store import Store
-    from recollect.tables import number
+    from recollect.cli.tables import number
+    from recollect.store.export import export as write
+    from recollect.store.export import find
+    from recollect.store.store import Store
 
     opened = Store(store)
     found = find(run, opened)

@@ -28,7 +28,7 @@ def papers(
     from recollect.papers import PAPERS
     from recollect.papers.judge import SCALES
     from recollect.papers.reproduce import chosen, plans, total
-    from recollect.study.store import Store
+    from recollect.store.store import Store
 
     known = Store(store) if store.exists() else None
     scales = [scale] if scale else list(SCALES)
@@ -74,9 +74,10 @@ def reproduce(
     from recollect.cli.studies import tell_failures, train_runs
     from recollect.papers.reproduce import chosen, plans, studies_of, workers_on
     from recollect.papers.reproduce import reproduce as make
-    from recollect.study.executors import choose_device, open_executor
-    from recollect.study.runner import distinct
-    from recollect.study.store import Store
+    from recollect.store.store import Store
+    from recollect.study.executors import open_executor
+    from recollect.study.run import distinct
+    from recollect.train.device import choose_device
 
     paper, _, item = what.partition("/")
     found, items, size = chosen(paper, item or None, scale)

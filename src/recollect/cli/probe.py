@@ -37,8 +37,8 @@ def probe(
     device: DeviceOption = "auto",
 ) -> None:
     """Is your mixer causal, does it train in a cohort, how does it recall, and how wide is its learning-rate window?"""
-    from recollect.architecture import ModelSpec
-    from recollect.probe.setting import Setting, baseline, probe_study, small_task
+    from recollect.models.spec import ModelSpec
+    from recollect.probing.setting import Setting, baseline, probe_study, small_task
 
     if mixer.endswith(".py"):
         raise SpecError(f"{mixer}: name the class in it as well, as {mixer}:MyMixer")
@@ -62,7 +62,7 @@ def _check(model: Any) -> list[str]:
     """Print what comes of each rule; the names of the broken ones, or an exit where training would mean nothing."""
     from rich.text import Text
 
-    from recollect.probe.rules import check_rules
+    from recollect.probing.rules import check_rules
 
     broken, fatal = [], []
     console.print(f"{model.title}: the rules of a mixer, at width {model.width}")
@@ -80,8 +80,9 @@ def _check(model: Any) -> list[str]:
 def _train(study: Any, setting: Any, store: Path, device: str) -> None:
     """Search the windows, then show them beside the shipped ones."""
     from recollect.cli.studies import train_study, workers_for
-    from recollect.probe.compare import beside_shipped, compared, comparison_table, pictures, verdicts
-    from recollect.study.executors import choose_device, open_executor
+    from recollect.probing.compare import beside_shipped, compared, comparison_table, pictures, verdicts
+    from recollect.study.executors import open_executor
+    from recollect.train.device import choose_device
 
     runs = study.runs()
     mixer = runs[0].model.title

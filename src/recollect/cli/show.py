@@ -33,11 +33,11 @@ def show_model(
     task: Annotated[str, typer.Option(help="The task it is for, as kind or a YAML mapping.")] = "mqar",
 ) -> None:
     """A block diagram, parameters by part, state size and operations."""
-    from recollect.architecture import ModelSpec
-    from recollect.diagram import model_card
-    from recollect.model import build
-    from recollect.presets import with_preset
-    from recollect.study.study import Study
+    from recollect.models.diagram import model_card
+    from recollect.models.model import build
+    from recollect.models.presets import with_preset
+    from recollect.models.spec import ModelSpec
+    from recollect.study.spec import Study
     from recollect.tasks import as_task
 
     if mixer.endswith((".yaml", ".yml")):

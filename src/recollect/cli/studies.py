@@ -21,7 +21,7 @@ from recollect.spec import SpecError
 @app.command()
 def demo(store: StoreOption = DEFAULT_STORE, device: DeviceOption = "auto", cohort: CohortOption = 0) -> None:
     """A learning-rate sweep of three mixers in a few minutes, and the picture of their windows."""
-    from recollect import demo as example
+    from recollect.cli import demo as example
     from recollect.study.executors import open_executor
 
     study = example.study()
@@ -65,7 +65,7 @@ def run(
     """Train every run of a study that the store does not have yet; after an interruption, the same command goes on."""
     from recollect.study.executors import open_executor
     from recollect.study.sinks import open_sinks
-    from recollect.study.study import Study
+    from recollect.study.spec import Study
 
     study = Study.load(study_file)
     study.check_size(allow_many=yes)
@@ -92,11 +92,12 @@ def plan(
     yes: YesOption = False,
 ) -> None:
     """What a study will cost before anything starts: runs, cohorts, tokens, operations, time, dollars."""
+    from recollect.cli.tables import plan_table
+    from recollect.store.store import Store
     from recollect.study.plan import make_plan
-    from recollect.study.runner import choose_device, default_cohort
-    from recollect.study.store import Store
-    from recollect.study.study import Study
-    from recollect.tables import plan_table
+    from recollect.study.run import default_cohort
+    from recollect.study.spec import Study
+    from recollect.train.device import choose_device
 
     study = Study.load(study_file)
     study.check_size(allow_many=yes)
@@ -115,9 +116,9 @@ def merge(
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Bring the results of other stores into one; a run that both have is kept once."""
-    from recollect.study.merge import merge as bring
-    from recollect.study.store import Store
-    from recollect.tables import number
+    from recollect.cli.tables import number
+    from recollect.store.merge import merge as bring
+    from recollect.store.store import Store
 
     merged = bring(Store(store, create=True), others)
     console.print(f"{merged.added} runs added to {store}, {merged.same} were there with the same result")
@@ -134,8 +135,8 @@ def merge(
 @app.command()
 def status(store: StoreOption = DEFAULT_STORE) -> None:
     """Which studies the store knows, and how far each has come."""
-    from recollect.study.store import Store
-    from recollect.tables import status_table
+    from recollect.cli.tables import status_table
+    from recollect.store.store import Store
 
     console.print(status_table(Store(store)))
 
@@ -150,10 +151,10 @@ def results(
     ] = "runs",
 ) -> None:
     """The results as a table, or as CSV, Parquet or JSON."""
+    from recollect.cli.tables import results_table
     from recollect.spec import nearest
-    from recollect.study import results as frames
-    from recollect.study.store import Store
-    from recollect.tables import results_table
+    from recollect.store import frames
+    from recollect.store.store import Store
 
     makers = {"runs": frames.runs_frame, "curves": frames.curves_frame, "slices": frames.slices_frame}
     if what not in makers:
@@ -168,10 +169,10 @@ def results(
 
 def train_study(study: Any, store_path: Path, place: Any, cohort: int, sinks: Any = None, attempts: int = 2):
     """Run a study with progress; its results, or an exit that says how many runs failed."""
-    from recollect.study.results import runs_frame
-    from recollect.study.rounds import configurations, search_windows
-    from recollect.study.store import Store
-    from recollect.tables import search_table
+    from recollect.cli.tables import search_table
+    from recollect.store.frames import runs_frame
+    from recollect.store.store import Store
+    from recollect.study.search.rounds import configurations, search_windows
 
     store = Store(store_path, create=True)
 
@@ -203,8 +204,8 @@ def train_runs(
     studies: list[Any], store: Any, place: Any, cohort: int, sinks: Any = None, attempts: int = 2
 ) -> dict[str, str]:
     """Train what is left of some studies, with progress; which runs failed, and why."""
-    from recollect.progress import StudyProgress
-    from recollect.study.runner import distinct, run_study
+    from recollect.study.progress import StudyProgress
+    from recollect.study.run import distinct, run_study
 
     done = set(store.done())
     for study in studies:
@@ -228,8 +229,8 @@ def train_runs(
 
 def workers_for(study: Any, device: str, cohort: int) -> int:
     """On a CPU a process for each processor, as far as there are cohorts: faster there than one with many threads."""
-    from recollect.study.executors import choose_device, cores
-    from recollect.study.runner import default_cohort, pack
+    from recollect.study.run import default_cohort, pack
+    from recollect.train.device import choose_device, cores
 
     if choose_device(device) != "cpu":
         return 0
@@ -238,9 +239,9 @@ def workers_for(study: Any, device: str, cohort: int) -> int:
 
 def show_windows(name: str, frame: Any, store: Path, title: str) -> None:
     """Draw the learning-rate windows beside the store, and print them."""
+    from recollect.cli.tables import windows_table
     from recollect.figures.style import save
     from recollect.figures.window import window_caption, window_figure
-    from recollect.tables import windows_table
 
     paths = save(window_figure(frame, title, window_caption(frame)), store.parent / name / "window")
     console.print(windows_table(frame))

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_serializer
 from torch import nn
 
-from recollect import imported
-from recollect.spec import Spec, SpecError, nearest
+from recollect.spec import Spec, SpecError, nearest, registry
 
 BUILT_IN = {
     "attention": "attention:Attention",
@@ -40,9 +39,9 @@ def mixer_class(kind: str) -> type[nn.Module]:
     if kind in BUILT_IN:
         module, _, name = BUILT_IN[kind].partition(":")
         return getattr(importlib.import_module(f"recollect.mixers.{module}"), name)
-    if imported.is_reference(kind):
-        found = imported.load(kind)
-    elif kind in (offered := imported.from_entry_points("recollect.mixers")):
+    if registry.is_reference(kind):
+        found = registry.load(kind)
+    elif kind in (offered := registry.from_entry_points("recollect.mixers")):
         found = offered[kind].load()
     else:
         raise SpecError(f"unknown mixer {kind!r}: {nearest(kind, [*BUILT_IN, *offered])}; or module:Name of your own")
@@ -93,7 +92,7 @@ def _parse(data: Any) -> Any:
     kind = data["kind"]
     cls = mixer_class(kind)
     options = {name: value for name, value in data.items() if name not in ("kind", "source")}
-    own = imported.source_digest(cls) if kind not in BUILT_IN else ""
+    own = registry.source_digest(cls) if kind not in BUILT_IN else ""
     return MixerSpec(kind=kind, options=_checked(kind, cls, options), source=own)
 
 

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.spec import SpecError, nearest
-from recollect.study import results
-from recollect.study.store import Store
-from recollect.study.study import Study
-from recollect.train.run import RunSpec
+from recollect.store import frames
+from recollect.store.store import Store
+from recollect.study.spec import Study
+from recollect.train.spec import RunSpec
 
 Drawing = tuple[Figure, pd.DataFrame]
 """A picture, and the numbers that it shows."""
@@ -84,10 +84,10 @@ class Paper:
 
 
 FRAMES: dict[str, tuple[Callable[[Store, str], pd.DataFrame], list[str]]] = {
-    "runs": (results.runs_frame, ["id"]),
-    "curves": (results.curves_frame, ["run", "step"]),
-    "slices": (results.slices_frame, ["run", "step", "tag", "value"]),
-    "snapshots": (results.snapshots, ["run", "share"]),
+    "runs": (frames.runs_frame, ["id"]),
+    "curves": (frames.curves_frame, ["run", "step"]),
+    "slices": (frames.slices_frame, ["run", "step", "tag", "value"]),
+    "snapshots": (frames.snapshots, ["run", "share"]),
 }
 """What evidence can hold: how it is read, and the columns that tell its rows apart."""
 

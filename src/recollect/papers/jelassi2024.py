@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from recollect.figures.panels import lines_figure, summary
+from recollect.models.presets import preset
 from recollect.papers.examples import REACHED, curve_table, examples_ratio
 from recollect.papers.item import Drawing, Item, Paper
 from recollect.papers.judge import (
@@ -23,8 +24,7 @@ from recollect.papers.judge import (
     spread,
     where,
 )
-from recollect.presets import preset
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 NAME = "jelassi2024"
 Fields = dict[str, Any]

@@ -17,12 +17,13 @@ from recollect.papers import paper as find_paper
 from recollect.papers.item import Item, Paper, gather
 from recollect.papers.judge import ANSWERS, SCALES, Evidence, Scale, judge
 from recollect.spec import SpecError, digest, nearest
-from recollect.study.executors import choose_device, cores, open_executor
+from recollect.store.store import Store
+from recollect.store.versions import release
+from recollect.study.executors import open_executor
 from recollect.study.plan import Plan, make_plan
-from recollect.study.runner import default_cohort, run_study
-from recollect.study.store import Store
-from recollect.study.study import Study
-from recollect.study.versions import release
+from recollect.study.run import default_cohort, run_study
+from recollect.study.spec import Study
+from recollect.train.device import choose_device, cores
 
 Train = Callable[[list[Study]], None]
 Record = dict[str, Any]

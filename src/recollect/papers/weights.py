@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import safetensors.torch
 
-from recollect.model import Model, build
-from recollect.study.runner import default_cohort, pack
+from recollect.models.model import Model, build
+from recollect.study.run import default_cohort, pack
 from recollect.train.events import Ended
 from recollect.train.loop import train
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
 
 
 def before_and_after(runs: list[RunSpec], device: str = "cpu") -> Iterator[tuple[RunSpec, Model, Model]]:

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from recollect.analysis.groups import groups
-from recollect.analysis.scaling import at_best_rate, state_sizes
+from recollect.analysis.scaling import at_best_rate
 from recollect.analysis.window import ZOOLOGY_RATES
 from recollect.figures.panels import lines_figure
+from recollect.inspect.sizes import state_sizes
 from recollect.papers.item import Drawing, Item, Paper
 from recollect.papers.judge import (
     Claim,
@@ -27,7 +28,7 @@ from recollect.papers.judge import (
     exceeds,
     spread,
 )  # fmt: skip
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 NAME = "zoology2024"
 SOLVED, BETTER, RISES, NOT_BELOW = 0.95, 0.2, 0.5, 0.05

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from recollect.model import Model, outline
+from recollect.models.model import Model, outline
 from recollect.tasks.base import Task
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
 
 CPU = 5e9
 """Operations a second of small models on a CPU core or two: an assumption."""

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 
 import torch
 
+from recollect.store.labels import run_labels
+from recollect.store.store import Store
 from recollect.study.cost import COMPILING, CPU, Work, gpu_seconds, kind_of, outline_of, row_flops, work_of
-from recollect.study.labels import run_labels
-from recollect.study.rounds import accuracies, configurations
-from recollect.study.runner import pack
-from recollect.study.store import Store
-from recollect.study.study import Study
+from recollect.study.run import pack
+from recollect.study.search.rounds import accuracies, configurations
+from recollect.study.spec import Study
 from recollect.train.cohort import Cohort
-from recollect.train.compiled import allowed, worth
 from recollect.train.loop import measured
-from recollect.train.replay import WARM
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
+from recollect.train.speed.compile import allowed, worth
+from recollect.train.speed.graph import WARM
 
 RECENT = 2000
 """How many of the store's last runs are looked at for rates."""

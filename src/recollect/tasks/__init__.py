@@ -7,12 +7,12 @@ from recollect.tasks.copy import Copy
 from recollect.tasks.duplicates import Duplicates
 from recollect.tasks.fuzzy import Fuzzy
 from recollect.tasks.induction import Induction
-from recollect.tasks.kinds import TASKS, AnyTask, as_task, task_class
 from recollect.tasks.mixture import Mixture
 from recollect.tasks.mqar import MQAR
 from recollect.tasks.ngram import NGram
 from recollect.tasks.noisy import Noisy
 from recollect.tasks.position import Position
+from recollect.tasks.registry import TASKS, AnyTask, as_task, task_class
 from recollect.tasks.selective_copy import SelectiveCopy
 from recollect.tasks.updating import Updating
 

@@ -8,9 +8,9 @@ import torch
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 from torch import Tensor
 
-from recollect import imported, rng
+from recollect import rng
 from recollect.rng import Stream
-from recollect.spec import Spec
+from recollect.spec import Spec, registry
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Task(Spec):
     @classmethod
     def _found_by(cls, data: Any) -> Any:
         if isinstance(data, Mapping) and cls.model_fields["kind"].default == "":
-            found_by = {"kind": imported.reference(cls)}
+            found_by = {"kind": registry.reference(cls)}
             return {**found_by, **{name: value for name, value in data.items() if name != "source"}}
         return data
 
@@ -72,7 +72,7 @@ class Task(Spec):
         # `kind` equals its default, so a dump without defaults would lose which task this is; and a task of the user's
         # own carries a hash of its file, so that an edited file makes new runs
         own = not type(self).__module__.startswith("recollect.")
-        source = {"source": imported.source_digest(type(self))} if own else {}
+        source = {"source": registry.source_digest(type(self))} if own else {}
         return {"kind": self.kind, **handler(self), **source}
 
     @property

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from recollect.ops.triton import available
-from recollect.train.run import TrainSpec
+from recollect.train.spec import TrainSpec
 
 Parameters = dict[str, Tensor]
 """Named parameters, each with the members on axis 0."""

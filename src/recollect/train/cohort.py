@@ -16,14 +16,14 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from recollect import rng
-from recollect.model import build
+from recollect.models.model import build
 from recollect.train.adamw import Parameters, Rates, adamw, gradient_norms, schedule
-from recollect.train.compiled import BACKEND, places
 from recollect.train.data import Feed
 from recollect.train.embeddings import Album
 from recollect.train.measure import Measures, measure
-from recollect.train.replay import Inputs, Replay
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
+from recollect.train.speed.compile import BACKEND, places
+from recollect.train.speed.graph import Inputs, Replay
 
 
 class Cohort:

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from recollect import rng
 from recollect.tasks.base import Batch, Task
-from recollect.train.run import TrainSpec
+from recollect.train.spec import TrainSpec
 
 AHEAD = 2**22
 """How many tokens are drawn at once on a GPU."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from recollect.tasks.base import Task
 from recollect.tasks.position import Position
-from recollect.train.run import TrainSpec
+from recollect.train.spec import TrainSpec
 
 TABLES = {"embedding.weight": "input", "head.weight": "output"}
 """Parameters that are embeddings, and what they are called; a tied head has none of its own."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
 
 Ending = Literal["finished", "solved", "diverged", "hopeless"]
 

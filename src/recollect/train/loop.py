@@ -13,10 +13,10 @@ import torch
 from recollect.train.adamw import schedule
 from recollect.train.checkpoint import EVERY, restore, snapshot
 from recollect.train.cohort import Cohort
-from recollect.train.compiled import Pace, worth
 from recollect.train.events import Ended, Ending, Event, Measured, Saved
 from recollect.train.measure import Measures
-from recollect.train.run import RunSpec, TrainSpec
+from recollect.train.spec import RunSpec, TrainSpec
+from recollect.train.speed.compile import Pace, worth
 
 
 def train(

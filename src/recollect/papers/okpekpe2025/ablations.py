@@ -25,7 +25,7 @@ from recollect.papers.okpekpe2025.settings import (
     tasks,
     train,
 )  # fmt: skip
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 SOLVED, ONE_PAIR, SAME, SAME_VARIANT = 0.95, 0.1, 0.1, 0.05
 """Accuracies: what solving is; how far above one pair is still one pair; by how much positions, and variants, may move it."""

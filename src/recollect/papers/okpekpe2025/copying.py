@@ -12,7 +12,7 @@ from recollect.papers.judge import Claim, Evidence, Finding, Scale, all_of, at_l
 from recollect.papers.okpekpe2025.settings import FINE, NAME, SEEDS
 from recollect.papers.okpekpe2025.windows import SOLVED, WIDER, wider
 from recollect.study.grid import axis
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 MARGIN = 0.5
 """By how much accuracy the wide Mamba must exceed the deep one: the paper has 1.00 and 0.16."""

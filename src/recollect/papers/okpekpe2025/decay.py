@@ -2,15 +2,15 @@
 
 import pandas as pd
 
-from recollect.analysis.mixing import decay_rate, distance_profiles
 from recollect.analysis.scaling import at_best_rate
 from recollect.figures.panels import lines_figure, summary
+from recollect.inspect.mixing import decay_rate, distance_profiles
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Estimate, Evidence, Finding, NotEnough, all_of, exceeds, spread
 from recollect.papers.okpekpe2025.settings import differs
 from recollect.papers.okpekpe2025.windows import NEWER, fig7_studies
 from recollect.papers.weights import before_and_after
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
 
 FASTER = 0.05
 """Nats a token by which decay must be faster to count."""

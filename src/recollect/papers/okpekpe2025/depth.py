@@ -5,7 +5,7 @@ from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Finding, Scale, all_of, best, exceeds, not_
 from recollect.papers.okpekpe2025.settings import ALL, FINE, MAIN, differs, model, study
 from recollect.papers.okpekpe2025.widths import best_table
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 ADDS = 0.05
 """Accuracy that more layers must bring to count."""

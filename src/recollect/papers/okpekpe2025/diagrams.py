@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from recollect.architecture import ModelSpec
-from recollect.diagram import diagram
 from recollect.figures.text import text_figure
+from recollect.models.diagram import diagram
+from recollect.models.spec import ModelSpec
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Evidence
 from recollect.tasks import as_task

@@ -24,7 +24,7 @@ from recollect.papers.judge import (
     not_,
 )
 from recollect.papers.okpekpe2025.settings import MAIN, SETTINGS, WIDTHS, differs, model, study
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 SOLVED, ONE_PAIR, SHARE = 0.95, 0.1, 2 / 3
 """Accuracy that solves; how far above one pair is still one pair; the share of seeds that must agree."""

@@ -11,7 +11,7 @@ from typing import Any
 from recollect.analysis.window import ZOOLOGY_RATES
 from recollect.papers.judge import Scale
 from recollect.study.grid import axis
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 NAME = "okpekpe2025"
 SEEDS = {"tiny": [42, 123], "small": [42, 123, 777], "paper": [42, 123, 777]}

@@ -33,7 +33,7 @@ from recollect.papers.okpekpe2025.settings import (
     study,
     two_layers,
 )  # fmt: skip
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 SOLVED, GAIN, GRID_GAIN, ONE_PAIR, DEPTH_GAIN = 0.95, 0.1, 0.02, 0.1, 0.3
 """Accuracies: what solving is; what width must bring; what a finer grid must bring; how far from one pair is still one pair;

@@ -20,7 +20,7 @@ from recollect.papers.okpekpe2025.settings import (
     two_layers,
 )
 from recollect.study.grid import axis
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 SOLVED = 0.95
 WIDER = 0.25

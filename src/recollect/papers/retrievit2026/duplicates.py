@@ -25,7 +25,7 @@ from recollect.papers.judge import (
     spread,
 )
 from recollect.papers.retrievit2026.settings import FIVE, TITLES, blocks, differs, learnt, of, study, view
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 HIGHER, RECENT, EVEN = 0.02, 0.8, 0.2
 """By how much an error rate must be higher; the share of the last segment that is recency; `uneven` up to which choices are even

@@ -28,7 +28,7 @@ from recollect.papers.retrievit2026.settings import (
     study,
     view,
 )  # fmt: skip
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 MORE, ORDER = 1.0, 10.0
 """Ratios of examples: what counts as more, and what as an order of magnitude."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from recollect.papers.judge import Estimate, Evidence, NotEnough, Scale, spread
 from recollect.papers.retrievit2026.settings import HALF, differs, learnt, of, study, view
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
 """Of training, at which embeddings are shown."""

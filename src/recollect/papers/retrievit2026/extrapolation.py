@@ -37,7 +37,7 @@ from recollect.papers.retrievit2026.settings import (
     study,
     view,
 )
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 NEAR_PERFECT, FAILS, ALIKE, BOOST = 0.9, 0.5, 0.15, 0.1
 """Accuracies: near-perfect generalisation; failure; how far apart is alike; what is a boost."""

@@ -38,7 +38,7 @@ from recollect.papers.retrievit2026.settings import (
     study,
     view,
 )
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 ENDS_FIRST, DEEPER = 0.3, 0.05
 """How far the ends are ahead of the middle in accuracy at some time; by how much deep gates are more open."""

@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 from recollect.analysis.groups import groups
+from recollect.models.presets import preset
 from recollect.papers.examples import REACHED
 from recollect.papers.judge import Evidence, NotEnough, Scale, where
-from recollect.presets import preset
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 NAME = "retrievit2026"
 Fields = dict[str, Any]

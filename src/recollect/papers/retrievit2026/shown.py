@@ -5,20 +5,20 @@ from functools import cache
 import pandas as pd
 import torch
 
-from recollect.architecture import ModelSpec
-from recollect.diagram import diagram
 from recollect.figures.tables import table_figure
 from recollect.figures.text import rendered, text_figure
-from recollect.model import Model
+from recollect.models.diagram import diagram
+from recollect.models.model import Model
+from recollect.models.presets import RETRIEVIT
+from recollect.models.spec import ModelSpec
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import SCALES, Claim, Evidence, Finding
 from recollect.papers.retrievit2026.settings import NAME, RATES, SEEDS
-from recollect.presets import RETRIEVIT
 from recollect.tasks import as_task
 from recollect.tasks.base import Task
 from recollect.tasks.show import example
 from recollect.train.protocols import with_protocol
-from recollect.train.run import TrainSpec
+from recollect.train.spec import TrainSpec
 
 NGRAM = as_task({"kind": "ngram"})
 COUNTS = {

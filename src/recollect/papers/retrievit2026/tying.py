@@ -17,7 +17,7 @@ from recollect.papers.judge import Claim, Evidence, Finding, NotEnough, Scale, a
 from recollect.papers.retrievit2026.embeddings import embeddings, has_learnt
 from recollect.papers.retrievit2026.locality import FAR, NEAR, components, locality, near, nearness
 from recollect.papers.retrievit2026.settings import TITLES, differs, study
-from recollect.study.study import Study
+from recollect.study.spec import Study
 
 TIED_MODELS = ("RoPE", "M2", "HI-M2-1")
 

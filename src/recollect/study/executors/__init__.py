@@ -1,13 +1,12 @@
 """Where cohorts are trained: in this process, in worker processes, or on a Ray cluster. Results are the same on each."""
 
-import os
-
 import torch
 
 from recollect.spec import SpecError, nearest
 from recollect.study.executors.base import Broken, Done, Executor, Job, Report
 from recollect.study.executors.local import InProcess, Workers
 from recollect.train.checkpoint import EVERY
+from recollect.train.device import choose_device
 
 EXECUTORS = ("local", "ray")
 
@@ -38,23 +37,6 @@ def open_executor(
     return Workers(device, [gpus[i % len(gpus)] if gpus else device for i in range(workers)], every, weights)
 
 
-def cores() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def choose_device(device: str) -> str:
-    """A device that is there; `auto` is a GPU where there is one."""
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise SpecError(f"device {device!r} cannot be used ({reason}); choose auto, cpu, cuda or cuda:N") from None
-    return device
-
-
 __all__ = [
     "EXECUTORS",
     "Broken",
@@ -64,7 +46,5 @@ __all__ = [
     "Job",
     "Report",
     "Workers",
-    "choose_device",
-    "cores",
     "open_executor",
 ]

@@ -15,8 +15,8 @@ from recollect.train.checkpoint import CheckpointError
 from recollect.train.cohort import out_of_memory
 from recollect.train.events import Ended, Event
 from recollect.train.loop import train
-from recollect.train.memory import members_that_fit
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
+from recollect.train.speed.memory import members_that_fit
 
 # A specification travels as what it is, JSON: classes from a user's own file have no importable name to be pickled by.
 copyreg.pickle(RunSpec, lambda run: (RunSpec.model_validate_json, (run.model_dump_json(),)))

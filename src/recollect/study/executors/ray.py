@@ -20,7 +20,7 @@ from typing import Any
 
 from recollect.spec import SpecError
 from recollect.study.executors.base import Broken, Done, Executor, Job, Report, attempt
-from recollect.train.run import RunSpec
+from recollect.train.spec import RunSpec
 
 _PATIENCE = 5.0
 """Seconds that a cluster's port may take to answer."""

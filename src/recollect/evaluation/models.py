@@ -1,0 +1,139 @@
+"""Finished models behind one face: tokens and positions in, the likeliest next token at each of them out."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from recollect.spec import SpecError, nearest
+from recollect.store.export import load, specification
+from recollect.train.device import choose_device
+
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json")
+"""Files of which a folder with a tokenizer has at least one."""
+
+
+class LanguageModel(ABC):
+    """A causal language model that is done with training."""
+
+    name: str
+    device: torch.device
+    usable: list[int]
+    """The token ids that questions may be written with."""
+    start: list[int]
+    """The tokens that every row begins with."""
+    tokenizer: Any = None
+    longest: int | None = None
+    """How many tokens a row may have, where the model has a table of positions."""
+
+    @abstractmethod
+    def predict(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """The likeliest token after each of `positions` (rows, answers) of `tokens` (rows, length): (rows, answers)."""
+
+
+class Exported(LanguageModel):
+    """A model that recollect trained."""
+
+    def __init__(self, folder: Path, device: torch.device):
+        self.name, self.device = folder.resolve().name, device
+        self.run, self.model = specification(folder), load(folder).to(device)
+        self.usable, self.start = list(range(1, self.model.vocabulary)), []  # 0 is padding, or blank, in every task
+        self.longest = self.model.positions.num_embeddings if self.model.positions is not None else None
+
+    @torch.no_grad()
+    def predict(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        return self.model(tokens, positions).argmax(-1)
+
+
+class HuggingFace(LanguageModel):
+    """A model that `transformers` loads."""
+
+    def __init__(self, name: str, model: Any, tokenizer: Any, device: torch.device):
+        self.name, self.device, self.tokenizer = name, device, tokenizer
+        self.model = model.to(device).eval().requires_grad_(False)
+        embedding, config = model.get_input_embeddings(), model.config
+        size = min(embedding.num_embeddings, len(tokenizer) if tokenizer else embedding.num_embeddings)
+        special = set(_numbers(getattr(config, f"{kind}_token_id", None) for kind in ("bos", "eos", "pad")))
+        self.usable = sorted(set(range(size)) - special - set(tokenizer.all_special_ids if tokenizer else ()))
+        first = tokenizer("")["input_ids"][:1] if tokenizer else []
+        self.start = first if first and first == [tokenizer.bos_token_id] else []
+        if any(isinstance(part, nn.Embedding) and part is not embedding for part in model.modules()):
+            self.longest = getattr(config, "max_position_embeddings", None)  # rotary positions need no table
+        self._check()
+
+    @torch.no_grad()
+    def predict(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        if self.split:
+            hidden = self._hidden(tokens)  # (rows, length, width)
+            picked = hidden.gather(1, positions[..., None].expand(-1, -1, hidden.shape[-1]))
+            return self.model.get_output_embeddings()(picked).argmax(-1)
+        return self._logits(tokens).argmax(-1).gather(1, positions)
+
+    def _hidden(self, tokens: Tensor) -> Tensor:
+        return self.model.base_model(input_ids=tokens, use_cache=False)[0]
+
+    def _logits(self, tokens: Tensor) -> Tensor:
+        return self.model(input_ids=tokens, use_cache=False).logits
+
+    @torch.no_grad()
+    def _check(self) -> None:
+        """One pass scores all answers only if the model does not look ahead; and logits are computed where they are read
+        only if they are nothing but the head of the last hidden state."""
+        tokens = torch.tensor([self.usable[i % len(self.usable)] for i in range(8)], device=self.device)[None]
+        other = tokens.clone()
+        other[0, -1] = self.usable[-1] if tokens[0, -1] != self.usable[-1] else self.usable[0]
+        logits = self._logits(tokens)
+        near = 1e-5 * logits.abs().max().item()
+        if not torch.allclose(logits[:, :-1], self._logits(other)[:, :-1], atol=near):
+            raise SpecError(f"{self.name} is not a causal language model: its predictions depend on later tokens")
+        head, inner = self.model.get_output_embeddings(), self.model.base_model
+        self.split = False
+        if head is not None and inner is not self.model:
+            found = head(self._hidden(tokens))
+            self.split = found.shape == logits.shape and torch.allclose(found, logits, rtol=1e-4, atol=near)
+
+
+def open_exported(folder: str | Path, device: str = "auto") -> Exported:
+    """A model from a folder that `recollect export` made."""
+    return Exported(_folder(folder), torch.device(choose_device(device)))
+
+
+def open_hf(folder: str | Path, device: str = "auto", precision: str = "float32") -> HuggingFace:
+    """A causal language model from a local Hugging Face folder, with its tokenizer if it has one; nothing is downloaded."""
+    folder = _folder(folder)
+    if precision not in PRECISIONS:
+        raise SpecError(f"precision {precision!r}: {nearest(precision, PRECISIONS)}")
+    if not (folder / "config.json").is_file():
+        hint = " (it is an exported run: leave out --hf)" if (folder / "spec.json").is_file() else ""
+        raise SpecError(f"{folder} holds no Hugging Face model: it has no config.json{hint}")
+    try:
+        import transformers
+    except ImportError:
+        raise SpecError('a Hugging Face model needs an extra: pip install "recollect[hf]"') from None
+    transformers.logging.set_verbosity_error()
+    where, dtype = torch.device(choose_device(device)), PRECISIONS[precision]
+    try:
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype=dtype)
+        has_one = any((folder / name).is_file() for name in _TOKENIZERS)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True) if has_one else None
+    except Exception as error:  # each architecture fails in its own way on a folder that is damaged or of another kind
+        reason = " ".join(str(error).split())[:300]
+        raise SpecError(
+            f"{folder} cannot be loaded as a causal language model: {type(error).__name__}: {reason}"
+        ) from None
+    return HuggingFace(folder.resolve().name, model, tokenizer, where)
+
+
+def _folder(folder: str | Path) -> Path:
+    if not Path(folder).is_dir():
+        raise SpecError(f"no folder {str(folder)!r}; models are not downloaded: name a folder on this machine")
+    return Path(folder)
+
+
+def _numbers(values: Iterable[Any]) -> list[int]:
+    """Token ids, given as numbers, lists of them, or None."""
+    return [n for value in values for n in (value if isinstance(value, list) else [value]) if n is not None]

@@ -1,0 +1,65 @@
+"""Accuracy against length, and against the place in the answer and in the context."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from recollect.evaluation.score import Evaluation
+from recollect.figures.style import COLOURS, DASHES, MARKERS, add_caption, new_figure, style
+
+_AXES = {"token": "token of the answer", "tenth": "tenth of the context it stands in"}
+_PANELS = 2
+"""Tags drawn at most a task: rows of panels beyond that say little."""
+
+
+def evaluation_figure(found: Evaluation, title: str) -> Figure:
+    """On top all tasks by length; under it, a row a task, accuracy by tag, a line a length."""
+    tasks = list(dict.fromkeys(found.accuracy["task"]))
+    with style():
+        figure = new_figure(8.0, 3.2 + 2.3 * len(tasks))
+        grid = figure.add_gridspec(1 + len(tasks), _PANELS, height_ratios=[1.3, *[1.0] * len(tasks)])
+        _lengths(figure.add_subplot(grid[0, :]), found.accuracy, tasks)
+        for row, task in enumerate(tasks, 1):
+            points = found.positions.query("task == @task")
+            values: dict[str, set[int]] = {}
+            for tag, value in zip(points["tag"], points["value"], strict=True):
+                values.setdefault(tag, set()).add(value)
+            varying = [tag for tag, there in values.items() if len(there) > 1]
+            for column, tag in enumerate(varying[:_PANELS]):
+                axes = figure.add_subplot(grid[row, column])
+                _places(axes, points.query("tag == @tag"))
+                axes.set(title=task, xlabel=_AXES.get(tag, tag), ylabel="tokens right", ylim=(-0.03, 1.03))
+        figure.suptitle(title)
+        add_caption(figure, _caption(found.accuracy))
+    return figure
+
+
+def _lengths(axes, accuracy: pd.DataFrame, tasks: list[str]) -> None:
+    for i, task in enumerate(tasks):
+        look = {"color": COLOURS[i % 8], "marker": MARKERS[i % 8], "linestyle": DASHES[i % 8]}
+        curve = accuracy.query("task == @task").sort_values("length")
+        axes.fill_between(curve["length"], curve["low"], curve["high"], color=look["color"], alpha=0.15, linewidth=0)
+        axes.plot(curve["length"], curve["accuracy"], label=task, **look)
+    lengths = sorted(set(accuracy["length"]))
+    if 0 not in lengths:
+        axes.set_xscale("log", base=2)
+    axes.set_xticks(lengths, [str(length or "as trained") for length in lengths])
+    axes.set(xlabel="length", ylabel="exact rows", ylim=(-0.03, 1.03))
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def _places(axes, points: pd.DataFrame) -> None:
+    for i, (length, curve) in enumerate(points.groupby("length")):
+        look = {"color": COLOURS[i % 8], "linestyle": DASHES[i % 8], "marker": "." if len(curve) < 40 else ""}
+        axes.plot(curve["value"], curve["accuracy"], label=f"{length}" if length else "as trained", **look)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(title="length", fontsize=7.5, title_fontsize=7.5)
+
+
+def _caption(accuracy: pd.DataFrame) -> str:
+    first = accuracy.iloc[0]
+    return (
+        f"{first['model']}: {first['rows']} rows a point, written as {', '.join(accuracy['form'].unique())}, "
+        f"{first['shots']} solved examples before each. Top: rows whose every token is right, with 95 % interval. Below: "
+        "single tokens, each after the right ones before it."
+    )

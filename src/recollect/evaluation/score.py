@@ -1,0 +1,132 @@
+"""Asks a model questions and counts the right answers.
+
+One pass scores a row: fed the right answer, a model whose likeliest token is right at every place would have decoded just
+that answer greedily, and one that errs somewhere would have erred there or before. So the share of exact rows is that of
+greedy decoding. The share of single tokens is not: after an error, greedy decoding goes on from its own mistake.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from recollect.evaluation.forms import FORMS, as_text, as_tokens
+from recollect.evaluation.models import Exported, LanguageModel
+from recollect.evaluation.questions import QUESTIONS
+from recollect.spec import SpecError, nearest
+from recollect.tasks.base import Batch, Task
+
+OWN = "own"
+"""The task that an exported model was trained on."""
+_TOKENS = 2**14
+"""Tokens of one pass."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was found."""
+
+    accuracy: pd.DataFrame
+    """One row a task and length: `accuracy` is the share of exact rows, from `low` to `high` its 95 % interval, `answers`
+    the share of right answer tokens, `tokens` the longest row."""
+    positions: pd.DataFrame
+    """One row a task, length, tag and value of the tag: how many answer tokens there were, and how many were right."""
+
+
+def evaluate(
+    model: LanguageModel,
+    tasks: Sequence[str] = (),
+    lengths: Sequence[int] = (),
+    shots: int = 2,
+    rows: int = 128,
+    seed: int = 0,
+    form: str = "",
+    watch: Callable[[str, int], None] = lambda *_: None,
+) -> Evaluation:
+    """Ask a model tasks at lengths. Left out: its own task where it has one, else all; 16 and 64; text where it has a
+    tokenizer."""
+    own = isinstance(model, Exported)
+    tasks = list(tasks) or ([OWN] if own else list(QUESTIONS))
+    for task in tasks:
+        if task not in QUESTIONS and not (own and task == OWN):
+            raise SpecError(f"task {task!r}: {nearest(task, [*QUESTIONS, *([OWN] if own else [])])}")
+    if shots < 0 or rows < 1 or any(length < 1 for length in lengths):
+        raise SpecError(f"shots {shots}, rows {rows}, lengths {list(lengths)}: expected at least 0, 1 and 1")
+    form = form or ("text" if model.tokenizer else "tokens")
+    if form not in FORMS:
+        raise SpecError(f"form {form!r}: {nearest(form, FORMS)}")
+    if form == "text" and model.tokenizer is None:
+        raise SpecError(f"{model.name} has no tokenizer, so it cannot be asked in text; choose --form tokens")
+    found, positions = [], []
+    for task in tasks:
+        for length in lengths or ([0] if task == OWN else [16, 64]):
+            watch(task, length)
+            if task == OWN:
+                assert isinstance(model, Exported)
+                asked = own_task(model.run.task, length)
+                batch, written, given = asked.batch(seed, "evaluate", rows), "tokens", 0
+            else:
+                question = QUESTIONS[task](length, shots)
+                write, source = (as_text, model.tokenizer) if form == "text" else (as_tokens, model.usable)
+                batch, written, given = write(task, question, source, model.start, seed, rows), form, shots
+            right = score(model, batch)
+            about = {"model": model.name, "task": task, "form": written, "length": length, "shots": given}
+            found.append(about | _summary(batch, right))
+            positions += [about | point for point in _by_tag(batch, right)]
+    return Evaluation(pd.DataFrame(found), pd.DataFrame(positions))
+
+
+def own_task(task: Task, length: int) -> Task:
+    """The task as it is tested, at another length unless that is 0."""
+    if not length:
+        return task.for_test()
+    if "length" not in type(task).model_fields:
+        raise SpecError(f"the model's own task {task.kind} has no length; leave out --length")
+    shortest = {"min_length": length} if "min_length" in type(task).model_fields else {}
+    return task.changed(length=length, **shortest).for_test()
+
+
+def score(model: LanguageModel, batch: Batch) -> Tensor:
+    """Which answers the model gives right: (rows, answers), bool."""
+    rows, length = batch.tokens.shape
+    if batch.candidates is not None:
+        raise SpecError("a task with several right answers is judged by decoding, which evaluate does not do")
+    if model.longest and length > model.longest:
+        raise SpecError(f"a row of {length} tokens is longer than {model.name}'s table of {model.longest} positions")
+    n = max(1, _TOKENS // length)
+    found = [
+        model.predict(batch.tokens[i : i + n].to(model.device), batch.positions[i : i + n].to(model.device)).cpu()
+        for i in range(0, rows, n)
+    ]
+    return (torch.cat(found) == batch.answers) & batch.scored
+
+
+def _summary(batch: Batch, right: Tensor) -> dict[str, float]:
+    rows, exact = len(right), int((right | ~batch.scored).all(1).sum())
+    low, high = wilson(exact, rows)
+    answers = (right.sum() / batch.scored.sum()).item()
+    return {"rows": rows, "tokens": batch.tokens.shape[1], "accuracy": exact / rows, "low": low, "high": high,
+            "answers": answers}  # fmt: skip
+
+
+def wilson(right: int, n: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson 1927), which is sensible at 0 and 1 too."""
+    z = 1.959964
+    share, spread = right / n, z * z / n
+    middle = (share + spread / 2) / (1 + spread)
+    half = math.sqrt(share * (1 - share) * spread + spread * spread / 4) / (1 + spread)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def _by_tag(batch: Batch, right: Tensor) -> list[dict]:
+    points = []
+    for tag, values in batch.tags.items():
+        values = values.expand_as(right)
+        for value in values[batch.scored & (values >= 0)].unique().tolist():
+            here = batch.scored & (values == value)
+            count, hits = int(here.sum()), int((right & here).sum())
+            points.append({"tag": tag, "value": value, "count": count, "right": hits, "accuracy": hits / count})
+    return points

@@ -1,0 +1,1 @@
+"""Models to numbers: mixing matrices, induction heads, state sizes."""

@@ -1,0 +1,1 @@
+"""Models: their specification, their parts, their diagram."""

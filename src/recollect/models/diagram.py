@@ -1,0 +1,107 @@
+"""A model on one screen: its layers as a diagram, its parameters by part, its state and its operations."""
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from recollect.mixers.registry import MixerSpec
+from recollect.models.model import Model
+from recollect.models.spec import BlockSpec, ModelSpec
+from recollect.tasks.base import Task
+
+
+def model_card(spec: ModelSpec, task: Task, seeded: Model) -> RenderableType:
+    """Diagram, parameters by part, state size and operations of a model on a task."""
+    return Group(Text(diagram(spec, task)), parts_table(seeded), Text(costs(seeded, task)))
+
+
+def diagram(spec: ModelSpec, task: Task) -> str:
+    """The flow from tokens to logits, one box a layer (equal neighbours drawn once)."""
+    blocks = spec.layer_blocks()
+    groups: list[tuple[BlockSpec, int]] = []
+    for block in blocks:
+        if groups and groups[-1][0] == block:
+            groups[-1] = (block, groups[-1][1] + 1)
+        else:
+            groups.append((block, 1))
+    lines = [
+        f"tokens ({task.row_length} of {task.vocabulary} ids)",
+        "  │",
+        f"embedding → {spec.width}{_positions(spec)}",
+    ]
+    for block, times in groups:
+        inner = _layer_lines(block, spec)
+        width = max(map(len, inner))
+        lines += ["  │", "┌" + "─" * (width + 2) + "┐" + (f" × {times}" if times > 1 else "")]
+        lines += [f"│ {line.ljust(width)} │" for line in inner] + ["└" + "─" * (width + 2) + "┘"]
+    head = "embedding transposed" if spec.tie else "linear"
+    lines += ["  │", f"{spec.norm} norm", "  │   (answer positions only)", f"head: {head} → {task.vocabulary} logits"]
+    return "\n".join(lines) + "\n"
+
+
+def _positions(spec: ModelSpec) -> str:
+    return "" if spec.positions == "none" else f"   positions: {spec.positions}"
+
+
+def _layer_lines(block: BlockSpec, spec: ModelSpec) -> list[str]:
+    lines = _block_lines(block, spec)
+    if spec.second:
+        gate = {"scalar": "tanh(b) · ", "vector": "tanh(b) ⊙ ", "none": ""}[spec.second.gate]
+        first, second = ("", gate) if spec.second.gated == "second" else (gate, "")
+        other = _block_lines(spec.second.block, spec)
+        lines = [f"x' = x + {first}first(x) + {second}second(x)", "first:", *(f"  {line}" for line in lines),
+                 "second:", *(f"  {line}" for line in other)]  # fmt: skip
+    return lines
+
+
+def _block_lines(block: BlockSpec, spec: ModelSpec) -> list[str]:
+    mlp = {"gelu": "GELU MLP", "swiglu": "SwiGLU MLP", "identity": "identity", "none": ""}[block.mlp]
+    if mlp and block.mlp != "identity":
+        mlp += f" × {spec.mlp_ratio:g}"
+    if block.parallel:
+        return [f"+ {_mixer(block.mixer)}(norm x)   + {mlp}(norm x)"]
+    return [f"+ {_mixer(block.mixer)}(norm x)"] + ([f"+ {mlp}(norm x)"] if mlp else [])
+
+
+def _mixer(mixer: MixerSpec) -> str:
+    options = ", ".join(f"{name}={value}" for name, value in mixer.options.items())
+    return mixer.kind + (f"[{options}]" if options else "")
+
+
+def parts_table(model: Model) -> Table:
+    """How many parameters each part has."""
+    counts: dict[str, int] = {}
+    for name, p in model.named_parameters():
+        counts[_part(name)] = counts.get(_part(name), 0) + p.numel()
+    total = sum(counts.values())
+    table = Table("part", title="parameters", title_justify="left")
+    table.add_column("parameters", justify="right")
+    table.add_column("share", justify="right")
+    for part, n in counts.items():
+        table.add_row(part, f"{n:,}", f"{n / total:.1%}")
+    table.add_section()
+    table.add_row("total", f"{total:,}", "")
+    embeddings = sum(n for part, n in counts.items() if part in ("embedding", "positions", "head"))
+    table.add_row("without embeddings and head", f"{total - embeddings:,}", "")
+    return table
+
+
+def _part(name: str) -> str:
+    """`layers.3.mixer.qkv.weight` -> `mixers`."""
+    words = name.split(".")
+    if words[0] in ("layers", "second"):
+        stream = "second stream: " if words[0] == "second" else ""
+        return stream + {"mixer": "mixers", "mlp": "MLPs"}.get(words[2], "norms")
+    return {"norm": "last norm"}.get(words[0], words[0])
+
+
+def costs(model: Model, task: Task) -> str:
+    """State and operations, where every mixer tells them."""
+    length = task.row_length
+    answers = task.batch(0, "show", 1).answers.shape[1]
+    try:
+        state = f"{model.state_size(length):,} elements a sequence after {length} tokens"
+        flops = f"{model.flops(length, answers) / 1e6:,.2f} MFLOP a row forward, logits at {answers} places"
+    except AttributeError as error:
+        return f"state and operations unknown: a mixer does not tell them ({error})"
+    return f"recurrent state: {state}\noperations:      {flops}"

@@ -1,0 +1,283 @@
+"""The model: embedding (+ positions), layers, norm, head; logits at answer positions only.
+
+A layer adds its branch to the residual stream: x' = x + layer(x), where layer(x) = mixer(norm x), then what follows it.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from recollect import rng
+from recollect.mixers.base import State, heard, linear_flops
+from recollect.models.spec import ADDED, BlockSpec, ModelSpec
+from recollect.ops.activations import silu
+from recollect.ops.answer_loss import answer_loss
+from recollect.ops.mlp import mlp
+from recollect.ops.norms import Norm, absorbed
+from recollect.ops.positions import rotary
+from recollect.ops.triton import short_dtype
+from recollect.spec import SpecError
+
+SPREAD = 0.02
+"""Standard deviation of embeddings and linear maps at the start. Sinusoidal positions are scaled by it too, so that they do not
+drown the tokens: in Vaswani et al. embeddings have unit variance."""
+
+
+class MLP(nn.Module):
+    """A two-layer network, token by token: GELU, or SwiGLU with two thirds of the hidden width (the same parameters)."""
+
+    def __init__(self, width: int, hidden: int, gated: bool):
+        super().__init__()
+        self.gated = gated
+        hidden = hidden * 2 // 3 if gated else hidden
+        self.into = nn.Linear(width, hidden * (2 if gated else 1))
+        self.out = nn.Linear(hidden, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._from(x, self.into.weight, self.into.bias)
+
+    def after_norm(self, norm: Norm, x: Tensor) -> Tensor:
+        """self(norm(x)), for a GPU."""
+        return self._from(*absorbed(norm, x, self.into.weight, self.into.bias))
+
+    def _from(self, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+        """The network with these as its first linear map."""
+        if self.gated:
+            x, gate = F.linear(x, w, b).chunk(2, dim=-1)
+            return self.out(silu(x) * gate)
+        return mlp(x, w, b, self.out.weight, self.out.bias)
+
+
+class Layer(nn.Module):
+    """A mixer and what follows it: gives the branch that is added to the residual stream."""
+
+    def __init__(self, block: BlockSpec, spec: ModelSpec, context: dict[str, Any]):
+        super().__init__()
+        self.parallel, self.drop, self.kind = block.parallel, spec.dropout_residual, block.mixer.kind
+        self.norm_mixer = _norm(spec)
+        self.mixer: Any = block.mixer.build(spec.width, **context)
+        self.norm_mlp = _norm(spec) if block.mlp != "none" else None
+        if block.mlp in ("gelu", "swiglu"):
+            self.mlp = MLP(spec.width, round(spec.width * spec.mlp_ratio), gated=block.mlp == "swiglu")
+        else:
+            self.mlp = nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._finish(x, _after(self.norm_mixer, x, self.mixer))
+
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        mixed, state = self.mixer.step(self.norm_mixer(x), state)
+        return self._finish(x, mixed), state
+
+    def _finish(self, x: Tensor, mixed: Tensor) -> Tensor:
+        mixed = rng.dropout(mixed, self.drop)
+        if self.norm_mlp is None:
+            return mixed
+        seen = x if self.parallel else x + mixed
+        return mixed + rng.dropout(_after(self.norm_mlp, seen, self.mlp), self.drop)
+
+
+if TYPE_CHECKING:
+    Layers = list[Layer]
+else:
+    Layers = nn.ModuleList
+
+
+class Model(nn.Module):
+    """A sequence model for a vocabulary, and for rows of at most `length` tokens where that matters."""
+
+    def __init__(self, spec: ModelSpec, vocabulary: int, length: int):
+        super().__init__()
+        self.spec, self.length = spec, length
+        released = spec.residual == "released"
+        self.vocabulary = vocabulary
+        rows = math.ceil(vocabulary / 8) * 8 if released else vocabulary
+        self.embedding = nn.Embedding(rows, spec.width)
+        self.positions = nn.Embedding(length, spec.width) if spec.positions == "learned" else None
+        inside = "none" if spec.positions in ADDED else spec.positions
+        # What "relative" means where no mixer takes positions is not stated anywhere: here the embedding is rotated.
+        self.rotates = inside == "relative" and not any("positions" in mixer.takes for mixer in spec.mixers())
+
+        def layer(block: BlockSpec, i: int) -> Layer:
+            return Layer(block, spec, {"length": length, "layer": i, "layers": spec.layers, "positions": inside})
+
+        self.layers = Layers(layer(block, i) for i, block in enumerate(spec.layer_blocks()))
+        self.second = Layers(layer(spec.second.block, i) for i in range(spec.layers) if spec.second)
+        if spec.second and spec.second.gate != "none":
+            shape = () if spec.second.gate == "scalar" else (spec.width,)
+            self.gates = nn.ParameterList(nn.Parameter(torch.zeros(shape)) for _ in range(spec.layers))
+        self.norm = _norm(spec)
+        self.head = None if spec.tie else nn.Linear(spec.width, rows, bias=False)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        """N(0, SPREAD^2) everywhere, ends of residual branches smaller; then what a mixer's own law asks for."""
+        released = self.spec.residual == "released"
+        for name, module in self.named_modules():
+            if isinstance(module, nn.Linear) and not (released and self._is_transformer(name)):
+                nn.init.normal_(module.weight, std=SPREAD)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+                if name.endswith("out"):
+                    with torch.no_grad():
+                        module.weight /= math.sqrt(2 * self.spec.layers)
+            elif isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=SPREAD)
+        for module in self.modules():
+            if callable(own := getattr(module, "initialise", None)):
+                own()
+
+    def _is_transformer(self, name: str) -> bool:
+        """Whether a submodule is in a hybrid's attention layer: the published code leaves those as PyTorch made them."""
+        kinds = {layer.kind for layer in [*self.layers, *self.second]}
+        if len(kinds) < 2 or not name.startswith(("layers.", "second.")):
+            return False
+        group, index = name.split(".")[:2]
+        return getattr(self, group)[int(index)].kind == "attention"
+
+    def forward(self, tokens: Tensor, positions: Tensor | None = None, answers: Tensor | None = None) -> Any:
+        """Logits (batch, answers, vocabulary) at `positions` (batch, answers), or at every position.
+
+        With `answers` (batch, answers): their losses, and whether the model prefers them to all others, each (batch, answers).
+        """
+        x = self.hidden(tokens, positions)
+        return self.logits(x) if answers is None else answer_loss(self.norm(x), self._head(), answers)
+
+    def hidden(self, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
+        """The residual stream before the last norm: (batch, answers or length, width)."""
+        length = tokens.shape[1]
+        if self.positions is not None and length > self.positions.num_embeddings:
+            raise SpecError(
+                f"a row of {length} tokens is longer than the table of learned positions ({self.positions.num_embeddings}); "
+                "use other positions, or name the longer task among the run's tests so that the table is made larger"
+            )
+        x = self._embed(tokens, torch.arange(length, device=tokens.device))  # (batch, length, width)
+        x = rng.dropout(x, self.spec.dropout_embedding)
+        before = x
+        for i in range(len(self.layers)):
+            before, x = x, self._add(x, i, self.layers[i](x), self.second[i](x) if self.second else None)
+        if self.spec.residual == "released":
+            x = x + before
+        if positions is not None:
+            x = x.gather(1, positions[..., None].expand(-1, -1, x.shape[-1]))  # (batch, answers, width)
+        return x
+
+    def logits(self, x: Tensor) -> Tensor:
+        """The head: (..., width) -> (..., vocabulary)."""
+        return F.linear(self.norm(x), self._head())
+
+    def _head(self) -> Tensor:
+        table = self.embedding if self.head is None else self.head
+        return table.weight[: self.vocabulary]
+
+    def _embed(self, tokens: Tensor, position: Tensor) -> Tensor:
+        x = self.embedding(tokens)
+        if self.positions is not None:
+            x = x + self.positions(position)
+        elif self.spec.positions == "sinusoidal":
+            x = x + SPREAD * sinusoid(position, x.shape[-1], x.dtype)
+        elif self.rotates:
+            x = rotary(x, position)
+        return x.to(short_dtype(x) or x.dtype)  # the residual stream is as short as products are: docs/benchmarks.md
+
+    def _add(self, x: Tensor, i: int, first: Tensor, second: Tensor | None) -> Tensor:
+        """The residual stream after layer i, given its branches."""
+        released = self.spec.residual == "released"
+        if second is None:
+            return x + first + (x if released else 0)
+        stream = self.spec.second
+        assert stream is not None, "a second branch comes from a second stream"
+        gate = (
+            torch.ones((), device=x.device, dtype=x.dtype)
+            if stream.gate == "none"
+            else torch.tanh(self.gates[i]).to(x.dtype)
+        )
+        gated, plain = (second, first) if stream.gated == "second" else (first, second)
+        if not released:
+            return x + plain + gate * gated
+        # The published code adds the input once more with the Transformer stream, inside that stream's gate.
+        return x + plain + gate * gated + (gate * x if stream.gated == "second" else x)
+
+    def initial_state(self, batch: int) -> list[State]:
+        """The state before the first token: one a layer (then one a layer of the second stream), and the position."""
+        states = [layer.mixer.initial_state(batch) for layer in [*self.layers, *self.second]]
+        return [*states, {"position": torch.zeros(1, dtype=torch.int64, device=self.embedding.weight.device)}]
+
+    def step(self, token: Tensor, state: list[State]) -> tuple[Tensor, list[State]]:
+        """One token (batch,) and a state give logits (batch, vocabulary) and the next state."""
+        position, depth, after = state[-1]["position"], len(self.layers), list(state)
+        x = self._embed(token[:, None], position)[:, 0]  # (batch, width)
+        before = x
+        for i in range(depth):
+            first, after[i] = self.layers[i].step(x, state[i])
+            second = None
+            if self.second:
+                second, after[depth + i] = self.second[i].step(x, state[depth + i])
+            before, x = x, self._add(x, i, first, second)
+        if self.spec.residual == "released":
+            x = x + before
+        after[-1] = {"position": position + 1}
+        return self.logits(x), after
+
+    @torch.no_grad()
+    def decode(self, prompt: Tensor, n: int) -> Tensor:
+        """The n tokens that follow `prompt` (batch, length) greedily: (batch, n)."""
+        state, logits, out = self.initial_state(len(prompt)), torch.empty(0), []
+        for token in prompt.unbind(1):
+            logits, state = self.step(token, state)
+        for i in range(n):
+            out.append(logits.argmax(-1))
+            if i < n - 1:
+                logits, state = self.step(out[-1], state)
+        return torch.stack(out, dim=1)
+
+    def state_size(self, length: int) -> int:
+        """Elements of the recurrent state of one sequence after `length` tokens."""
+        return sum(layer.mixer.state_size(length) for layer in [*self.layers, *self.second])
+
+    def flops(self, length: int, answers: int) -> int:
+        """Floating-point operations of a forward pass of one row, logits at `answers` places."""
+        total = 2 * answers * self.embedding.weight.numel()
+        for layer in [*self.layers, *self.second]:
+            total += layer.mixer.flops(length)
+            total += sum(linear_flops(length, m) for m in layer.mlp.modules() if isinstance(m, nn.Linear))
+        return total
+
+
+def build(spec: ModelSpec, vocabulary: int, length: int, seed: int) -> Model:
+    """A model with the initial weights of a seed."""
+    with rng.seeded(seed, "weights"):
+        return Model(spec, vocabulary, length)
+
+
+def outline(spec: ModelSpec, vocabulary: int, length: int) -> Model:
+    """A model to be asked about its sizes, without memory behind its weights where its parts can be built so."""
+    try:
+        with torch.device("meta"):
+            return build(spec, vocabulary, length, seed=0)
+    except RuntimeError:  # a mixer of a user's own may compute with its weights while it is built
+        return build(spec, vocabulary, length, seed=0)
+
+
+def sinusoid(position: Tensor, width: int, dtype: torch.dtype) -> Tensor:
+    """Absolute positions (Vaswani et al. 2017): (length, width), for embeddings of unit variance as theirs."""
+    frequency = 10_000.0 ** (-torch.arange(0, width, 2, device=position.device) / width)  # (ceil(width/2),)
+    angle = position[:, None] * frequency
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :width].to(dtype)
+
+
+def _after(norm: Norm, x: Tensor, part: nn.Module) -> Tensor:
+    """part(norm(x)); for training on a GPU in the part's own way where it has one (ops/norms.py), unless a hook listens to it."""
+    own = getattr(part, "after_norm", None) if _trains_on_gpu(x) and not heard(part) else None
+    return part(norm(x)) if own is None else own(norm, x)
+
+
+def _trains_on_gpu(x: Tensor) -> bool:
+    return x.is_cuda and torch.is_grad_enabled()
+
+
+def _norm(spec: ModelSpec) -> Norm:
+    return nn.LayerNorm(spec.width) if spec.norm == "layer" else nn.RMSNorm(spec.width, eps=1e-5)

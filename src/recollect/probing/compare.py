@@ -1,0 +1,106 @@
+"""A probed mixer beside known ones: one table, one picture a depth, and a sentence."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.table import Table
+
+from recollect.analysis.window import windows
+from recollect.figures.style import save
+from recollect.figures.window import window_figure
+from recollect.probing.reference import about, shipped
+from recollect.probing.setting import RATES, Setting
+from recollect.train.spec import RunSpec
+
+LINES = 8
+"""Curves that a picture tells apart."""
+
+
+def beside_shipped(trained: pd.DataFrame, runs: list[RunSpec]) -> pd.DataFrame:
+    """The runs trained now and the shipped ones of the same setting; what was trained now is not shown twice."""
+    known = shipped(runs)
+    here = set(zip(trained["model"], trained["model.layers"], strict=True))
+    pairs = zip(known["model"], known["model.layers"], strict=True)
+    known = known.loc[[pair not in here for pair in pairs]]
+    both = [trained.assign(origin="now"), known.assign(origin="shipped")]
+    frame = pd.concat([part[[*known.columns, "origin"]] for part in both if len(part)], ignore_index=True)
+    marks = ["*" if origin == "shipped" else "" for origin in frame["origin"]]
+    return frame.assign(configuration=[model + mark for model, mark in zip(frame["model"], marks, strict=True)])
+
+
+def compared(frame: pd.DataFrame, mixer: str) -> list[dict[str, Any]]:
+    """One record a model and depth, by depth; the probed mixer first, then the widest windows."""
+    records = []
+    for layers, part in frame.groupby("model.layers"):
+        rest = part.groupby("configuration").agg({"model": "first", "origin": "first", "parameters": "first"})
+        solved = part[part["status"] == "solved"].groupby("configuration").agg({"step": "min"})
+        found = windows(part, resamples=1).set_index("configuration").join([rest, solved]).reset_index()
+        found = found.assign(layers=layers, probed=found["model"].eq(mixer) & found["origin"].eq("now"))
+        records += found.sort_values(["probed", "decades", "best"], ascending=False).to_dict("records")
+    return records
+
+
+def comparison_table(records: list[dict[str, Any]], title: str) -> Table:
+    """Every model's best accuracy (mean over seeds), its window, and how soon a run of it ended as solved."""
+    table = Table("model", title=title, title_justify="left")
+    for heading in ("layers", "best accuracy", "window, decades", "from", "to", "99 % after", "parameters", "trained"):
+        table.add_column(heading, justify="right")
+    for i, row in enumerate(records):
+        edges = [f"{row[edge]:.1e}" if row["decades"] else "-" for edge in ("low", "high")]
+        steps = "-" if pd.isna(row["step"]) else f"{row['step']:.0f} steps"
+        table.add_row(
+            row["model"], str(row["layers"]), f"{row['best']:.3f}", _decades(row), *edges, steps,
+            f"{row['parameters']:,}", row["origin"], style="bold" if row["probed"] else "",
+            end_section=i + 1 < len(records) and records[i + 1]["layers"] != row["layers"],
+        )  # fmt: skip
+    return table
+
+
+def pictures(frame: pd.DataFrame, records: list[dict[str, Any]], setting: Setting, stem: Path) -> list[Path]:
+    """Accuracy against learning rate, one picture a depth: the probed mixer and those with the widest windows."""
+    paths = []
+    for layers in setting.layers:
+        chosen = [row for row in records if row["layers"] == layers][:LINES]
+        part = frame[frame["model.layers"] == layers].set_index("configuration", drop=False)
+        part = part.loc[[row["configuration"] for row in chosen]].reset_index(drop=True)
+        title = f"{chosen[0]['model']}: learning-rate window, {layers} layer{'s' * (layers > 1)}"
+        place = stem if len(setting.layers) == 1 else stem.with_name(f"{stem.name}-{layers}-layers")
+        paths += save(window_figure(part, title, caption(part, setting)), place)
+    return paths
+
+
+def caption(part: pd.DataFrame, setting: Setting) -> str:
+    """What the picture shows, at which scale, and where the shipped curves are from."""
+    made = about()
+    now = list(part["origin"]).count("now")
+    text = (
+        f"{now} runs of a search among {RATES} rates and {setting.seeds} seed(s); {setting}. Line: mean of the seeds tried; "
+        "band: lowest to highest; bars: accuracy at least 0.95; dashed: the four rates of Zoology."
+    )
+    if now == len(part):
+        return text
+    return f"{text} *: shipped, the same setting, made on {made['made']} on {made['hardware']}."
+
+
+def verdicts(records: list[dict[str, Any]], chance: float) -> list[str]:
+    """What the probe found out about the mixer, a sentence a depth."""
+    lines = []
+    for row in records:
+        if not row["probed"]:
+            continue
+        others = [other for other in records if other["layers"] == row["layers"] and not other["probed"]]
+        narrower = [other["model"] for other in others if other["decades"] < row["decades"]]
+        lines.append(
+            f"{row['model']}, {row['layers']} layer{'s' * (row['layers'] > 1)}: "
+            f"recalls {row['best']:.3f} at its best rate (guessing: {chance:.3g})"
+            + ("" if pd.isna(row["step"]) else f", 0.99 after {row['step']:.0f} steps at the quickest")
+            + (f"; its window spans {_decades(row)} decades" if row["decades"] else "; no rate reaches 0.95")
+            + (f", wider than {len(narrower)} of {len(others)} others" if others and row["decades"] else "")
+            + (f" ({', '.join(narrower)})" if 0 < len(narrower) < len(others) else "")
+        )
+    return lines
+
+
+def _decades(row: dict[str, Any]) -> str:
+    return ("≥ " if row["open_low"] or row["open_high"] else "") + f"{row['decades']:.2f}"

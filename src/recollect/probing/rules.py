@@ -1,0 +1,104 @@
+"""The rules of `recollect.testing`, one after another, on one mixer: which hold, which are broken, and where."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from recollect.models.spec import ADDED, ModelSpec
+from recollect.spec import SpecError
+from recollect.testing import MIXER_CHECKS, Check
+from recollect.testing.measure import Make, build, numbers, results, summary
+from recollect.testing.mixers import causality, finite, output_shape
+
+LENGTH = 33
+"""Tokens of the rows that rules are checked on: an odd number, so that nothing fits by chance."""
+LONGEST = 1024
+"""What a mixer that must know its longest row is told: one rule goes that far."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What came of one rule."""
+
+    name: str
+    outcome: Literal["holds", "note", "broken"]
+    """`note`: there was nothing to hold, or it holds within a limit that is told."""
+    text: str
+    """The rule where it holds, else what is wrong and where."""
+    fatal: bool = False
+    """Whether training such a mixer would mean nothing."""
+
+
+def maker(model: ModelSpec) -> Make:
+    """What builds the mixer of a model, checked to build once."""
+    positions = "none" if model.positions in ADDED else model.positions
+
+    def make() -> torch.nn.Module:
+        return model.mixer.build(model.width, length=LONGEST, layer=0, layers=model.layers, positions=positions)
+
+    try:
+        make()
+    except SpecError:
+        raise
+    except Exception as error:
+        raise SpecError(f"{model.mixer.kind}: building it with width {model.width} raised {summary(error)}") from error
+    return make
+
+
+def check_rules(model: ModelSpec) -> Iterator[Checked]:
+    """Check the mixer of a model, rule by rule. What does not map rows to rows is no mixer at all: a SpecError."""
+    make, width = maker(model), model.width
+    for check in MIXER_CHECKS:
+        if check.function is output_shape:
+            _is_mixer(model.mixer.kind, make, width)
+        yield _checked(check, make, width)
+
+
+def _is_mixer(kind: str, make: Make, width: int) -> None:
+    try:
+        output_shape(make, width, LENGTH)
+    except AssertionError as error:
+        raise SpecError(f"{kind}: {error}") from None
+    except Exception as error:
+        raise SpecError(f"{kind}: a row of {LENGTH} tokens raised {summary(error)}{_hint(make, width)}") from error
+
+
+def _hint(make: Make, width: int) -> str:
+    """The usual reason for a mixer that fails here and not in its author's hands: rules are checked in float64."""
+    try:
+        build(make, torch.float32)(numbers(1, LENGTH, width, kind=torch.float32))
+    except Exception:
+        return ""
+    return " in float64, and not in float32: give new tensors the type of the input, as x.new_zeros does"
+
+
+def _checked(check: Check, make: Make, width: int) -> Checked:
+    try:
+        note = check.function(make, width, LENGTH)
+    except AssertionError as error:
+        message = str(error)
+        if check.function is causality and _causal_to_rounding(make, width):
+            return Checked(check.name, "note", f"only to rounding, as where FFTs convolve ({message})")
+        return Checked(check.name, "broken", message, _ends_all(check, make, width))
+    except Exception as error:
+        fatal = check.function in (causality, finite)
+        return Checked(check.name, "broken", f"could not be checked: {summary(error)}", fatal)
+    return Checked(check.name, "note", note) if note else Checked(check.name, "holds", check.description)
+
+
+def _causal_to_rounding(make: Make, width: int) -> bool:
+    try:
+        causality(make, width, LENGTH, exact=False)
+    except AssertionError:
+        return False
+    return True
+
+
+def _ends_all(check: Check, make: Make, width: int) -> bool:
+    """Whether a broken rule makes training meaningless. (A parameter that is never used breaks `finite` too: it may be.)"""
+    if check.function is finite:
+        values = results(build(make, torch.float32), numbers(2, LENGTH, width, kind=torch.float32)).values()
+        return not all(value.isfinite().all() for value in values)
+    return check.function is causality

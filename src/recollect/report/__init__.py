@@ -1,5 +1,0 @@
-"""One HTML file over studies: what was asked, what came out, pictures to explore, and how it was made. Needs no network."""
-
-from recollect.report.write import write_report
-
-__all__ = ["write_report"]

@@ -1,0 +1,136 @@
+"""What a page says of one study, as plain data: question, headline, every run, curves, slices, failures, provenance."""
+
+import json
+import shlex
+from collections import Counter
+from typing import Any
+
+import pandas as pd
+import yaml
+from pydantic import ValidationError
+
+from recollect.analysis.window import windows
+from recollect.reporting.curves import Budget, curves_content, slices_content
+from recollect.reporting.words import question, unknowns
+from recollect.spec import SpecError
+from recollect.store.frames import runs_frame
+from recollect.store.labels import run_labels
+from recollect.store.store import Store
+from recollect.study.spec import Study
+
+Columns = dict[str, list[Any]]
+"""One value a run in every column; None where there is none."""
+_OUTCOMES = ("accuracy", "best_accuracy", "best_step", "step", "parameters", "seconds")
+_APART = ("id", "configuration", "model", "status", "device", "versions", "notes", "ended", *_OUTCOMES)
+"""Columns that are no fields of the specification."""
+THRESHOLD = 0.95
+"""The accuracy of a window, where the study does not say it."""
+
+
+def study_content(store: Store, name: str, budget: Budget) -> dict[str, Any]:
+    """One study of the store."""
+    source = store.query("SELECT source FROM studies WHERE name = ?", (name,))[0][0]
+    ids, frame, given = store.studies()[name], runs_frame(store, name), _mapping(source)
+    runs = {str(column): [_plain(value) for value in frame[column].tolist()] for column in frame}
+    failures = _failures(store, ids, given)
+    content: dict[str, Any] = {
+        "name": name, "source": source, "planned": len(ids), "ended": len(frame), "failures": failures,
+        "failed": len({failure["run"] for failure in failures if not failure["ended"]}),
+        "question": question(runs, given), "unknowns": unknowns(given), "statuses": {}, "headline": [], "shared": {},
+    }  # fmt: skip
+    return content | (_results(store, name, frame, runs, given, budget) if runs else {})
+
+
+def _results(
+    store: Store, name: str, frame: pd.DataFrame, runs: Columns, given: dict[str, Any], budget: Budget
+) -> dict[str, Any]:
+    """What there is to tell once a run has ended."""
+    search = given.get("search")
+    threshold = search.get("threshold", THRESHOLD) if isinstance(search, dict) else THRESHOLD
+    headline = _headline(runs, frame, threshold)
+    best = {configuration: row["best_rate"] for configuration, row in headline.items()}
+    at_best = [i for i, rate in enumerate(runs["train.lr"]) if rate == best[runs["configuration"][i]]]
+    ids_at_best = {label: [runs["id"][i] for i in at_best if runs["configuration"][i] == label] for label in best}
+    finals = [column for column in runs if column.startswith("final.")]
+    fields = [column for column in runs if column not in _APART and column not in finals]
+    varying = [field for field in fields if len({str(value) for value in runs[field]}) > 1]
+    measures = [column for column in (*_OUTCOMES, *finals) if any(_is_number(value) for value in runs[column])]
+    shown = ("id", "configuration", "model", "status", "accuracy", "train.lr", "train.seed", *varying, *measures)
+    return {
+        "threshold": threshold, "headline": list(headline.values()), "statuses": dict(Counter(runs["status"])),
+        "fields": varying, "measures": measures, "runs": {column: runs[column] for column in dict.fromkeys(shown)},
+        "shared": {field: runs[field][0] for field in fields if field not in varying},
+        **curves_content(store, runs["id"], at_best, budget), **slices_content(store, ids_at_best),
+        "provenance": _provenance(store, name, runs),
+    }  # fmt: skip
+
+
+def _headline(runs: Columns, frame: pd.DataFrame, threshold: float) -> dict[str, dict[str, Any]]:
+    """By configuration: accuracy at its best rate, and its window where rates vary."""
+    rows: dict[str, dict[str, Any]] = {}
+    for label in dict.fromkeys(runs["configuration"]):
+        members = [i for i, other in enumerate(runs["configuration"]) if other == label]
+        by_rate: dict[float, list[float]] = {}
+        for i in members:  # what diverged before it could be measured recalls nothing
+            by_rate.setdefault(runs["train.lr"][i], []).append(runs["accuracy"][i] or 0.0)
+        means = {rate: sum(values) / len(values) for rate, values in by_rate.items()}
+        rate = max(means, key=lambda rate: means[rate])
+        rows[label] = {
+            "configuration": label, "runs": len(members), "parameters": runs["parameters"][members[0]],
+            "diverged": sum(runs["status"][i] == "diverged" for i in members), "best_rate": rate,
+            "accuracy": means[rate], "lowest": min(by_rate[rate]), "highest": max(by_rate[rate]),
+        }  # fmt: skip
+    if len(set(runs["train.lr"])) > 1:
+        numbers = frame.assign(accuracy=frame["accuracy"].astype(float))  # also where no run could be measured
+        for row in windows(numbers, threshold=threshold).to_dict("records"):
+            told = {key: _plain(value) for key, value in row.items() if key not in ("threshold", "best", "area")}
+            rows[row["configuration"]] |= told
+    return rows
+
+
+def _failures(store: Store, ids: list[str], given: dict[str, Any]) -> list[dict[str, Any]]:
+    own, done = set(ids), store.done()
+    rows = store.query("SELECT run, attempt, error, traceback, time FROM failures ORDER BY rowid")
+    names = ("run", "attempt", "error", "traceback", "time")
+    records = [dict(zip(names, row, strict=True)) for row in rows if row[0] in own]
+    told = _told(given) if records else {}
+    return [{**record, "ended": done.get(record["run"]), "about": told.get(record["run"])} for record in records]
+
+
+def _told(given: dict[str, Any]) -> dict[str, str]:
+    """Which run an id stands for, from the study file: the store knows no specification of what did not end."""
+    try:
+        runs = Study(**given).runs()
+    except (SpecError, ValidationError):
+        return {}
+    return {
+        run.id: f"{label}, learning rate {run.train.lr:g}, seed {run.train.seed}"
+        for run, label in zip(runs, run_labels(runs), strict=True)
+    }
+
+
+def _provenance(store: Store, name: str, runs: Columns) -> dict[str, Any]:
+    versions = Counter(", ".join(f"{k} {v}" for k, v in json.loads(text).items()) for text in runs["versions"])
+    notes = Counter(note for text in runs["notes"] for note in json.loads(text))
+    return {
+        "versions": versions.most_common(), "devices": Counter(runs["device"]).most_common(),
+        "notes": notes.most_common(), "seconds": sum(runs["seconds"]), "first": min(runs["ended"]),
+        "last": max(runs["ended"]), "command": shlex.join(["recollect", "run", f"{name}.yaml", "--store", str(store.path)]),
+    }  # fmt: skip
+
+
+def _mapping(source: str) -> dict[str, Any]:
+    try:
+        data = yaml.safe_load(source)
+    except yaml.YAMLError:
+        return {}
+    return {str(key): value for key, value in data.items()} if isinstance(data, dict) else {}
+
+
+def _plain(value: Any) -> Any:
+    """A value of a frame as JSON has it: null for what is not there."""
+    return None if isinstance(value, float) and value - value != 0 else value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

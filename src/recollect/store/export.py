@@ -1,0 +1,205 @@
+"""Trained models: a run of a store as a folder that can be loaded, moved and shared.
+
+Weights are there where the study was run to keep them. A run is its specification, so those of any other are had by training
+it again: on the CPU to the bit, on a GPU within its tolerance. The folder holds
+
+    model.safetensors   the trained parameters
+    spec.json           the whole specification of the run, how it ended, and with which versions
+    load.py             an example: prints the accuracy on rows that the model has never seen
+    *.py                the user's own mixers and tasks, where the run names files
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from safetensors import SafetensorError
+
+from recollect.models.model import Model, build
+from recollect.spec import SpecError
+from recollect.store.store import Store, StoreError, weights_file
+from recollect.store.versions import versions
+from recollect.train.device import choose_device
+from recollect.train.events import Ended, Measured
+from recollect.train.loop import train
+from recollect.train.spec import RunSpec
+
+WEIGHTS, SPECIFICATION, LOADER = "model.safetensors", "spec.json", "load.py"
+_OWN_FILE = re.compile(r"(.+\.py):(\w+)")
+"""How a specification names a class in a file of the user's own."""
+_LOADER = '''"""{title}, trained on {task} (run {id}): prints its accuracy on rows that it has never seen."""
+
+from pathlib import Path
+
+import torch
+
+from recollect.store.export import load, specification
+
+folder = Path(__file__).parent
+model, run = load(folder), specification(folder)
+task = run.task.for_test()
+batch = task.batch(seed=run.train.seed, purpose="fresh", rows=256)
+with torch.no_grad():
+    logits = model(batch.tokens, batch.positions)  # (rows, answers, vocabulary), where answers are read
+right = (logits.argmax(-1) == batch.answers) & batch.scored
+answers = (right.sum(1) / batch.scored.sum(1)).mean().item()
+rows = (right | ~batch.scored).all(1).float().mean().item()
+print(f"{{task.kind}}: {{answers:.4f}} of the answers right, {{rows:.4f}} of the rows wholly right")
+'''
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A run that has been exported."""
+
+    folder: Path
+    id: str
+    stored: dict[str, float]
+    """The final measures as the store has them .."""
+    final: dict[str, float]
+    """.. and those of the weights in the folder."""
+    kept: bool
+    """Whether the weights are those that the store kept; else the run was trained again."""
+
+    @property
+    def same(self) -> bool:
+        """Whether training it again gave the very result of the store."""
+        return self.stored == self.final
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A run as a store knows it."""
+
+    run: RunSpec
+    id: str
+    device: str
+    status: str
+    step: int
+    final: dict[str, float]
+
+
+def find(name: str, store: Store) -> Stored:
+    """The run whose id is, or alone begins with, `name`."""
+    columns = "id, spec, device, status, step, final"
+    rows = store.query(f"SELECT {columns} FROM runs WHERE substr(id, 1, ?) = ? ORDER BY id", (len(name), name))
+    if not name or not rows:
+        raise StoreError(f"no run {name!r} has ended in {store.path}; `recollect results` lists those that have")
+    if len(rows) > 1:
+        some = ", ".join(row[0] for row in rows[:4]) + (", ..." if len(rows) > 4 else "")
+        raise StoreError(f"{len(rows)} runs in {store.path} begin with {name!r} ({some}); give more of the id")
+    id, spec, device, status, step, final = rows[0]
+    run = RunSpec.model_validate_json(spec)
+    if run.id != id:
+        raise SpecError(
+            f"run {id} cannot be trained again: its code, or what recollect means by its specification, has changed "
+            f"since (the same specification is run {run.id} now)"
+        )
+    return Stored(run, id, device, status, step, json.loads(final))
+
+
+def export(
+    run: str,
+    store: Store,
+    folder: str | Path,
+    device: str = "auto",
+    watch: Callable[[Measured], None] = lambda _: None,
+) -> Exported:
+    """Put a run of the store into a new folder, training it again where its weights were not kept (`auto`: on the kind of
+    device that it was trained on)."""
+    folder, found = Path(folder), find(run, store)
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise SpecError(f"{folder} is there already and not an empty folder; name another with --to")
+    kept = weights_file(store.path, found.id)
+    if kept.is_file():
+        weights, final, status, step = kept.read_bytes(), found.final, found.status, found.step
+        device = found.device
+    else:
+        device = choose_device(found.device if device == "auto" else device)
+        ended = _trained(found.run, device, watch)
+        assert ended.weights is not None, "they were asked for"
+        # as the store has it: null for what is not finite
+        final = {name: value if value - value == 0 else None for name, value in ended.final.items()}
+        weights, status, step = ended.weights, ended.status, ended.step
+    spec = found.run.model_dump(mode="json")
+    files = {path: f"{i}_{Path(path).name}" for i, path in enumerate(sorted(_own_files(spec)))}
+    about = {
+        "id": found.id, "run": spec, "files": files, "status": status, "step": step, "final": final,
+        "device": device, "versions": versions(),
+    }  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, name in files.items():
+        shutil.copyfile(path, folder / name)
+    (folder / WEIGHTS).write_bytes(weights)
+    text = _LOADER.format(title=found.run.model.title, task=found.run.task.kind, id=found.id)
+    (folder / LOADER).write_text(text)
+    (folder / SPECIFICATION).write_text(json.dumps(about, indent=1, allow_nan=False) + "\n")
+    return Exported(folder, found.id, found.final, final, kept.is_file())  # pyright: ignore[reportArgumentType]
+
+
+def _trained(run: RunSpec, device: str, watch: Callable[[Measured], None]) -> Ended:
+    for event in train([run], device, every=float("inf"), weights=True):
+        if isinstance(event, Ended):
+            return event
+        if isinstance(event, Measured):
+            watch(event)
+    raise AssertionError("training ends with a result")
+
+
+def specification(folder: str | Path) -> RunSpec:
+    """The run that an exported folder holds; its own files are those in the folder."""
+    folder = Path(folder)
+    path = folder / SPECIFICATION
+    if not path.is_file():
+        raise SpecError(f"{folder} is not an exported run: it has no {SPECIFICATION}")
+    try:
+        about = json.loads(path.read_text())
+        places = {old: str((folder / new).resolve()) for old, new in about["files"].items()}
+        spec = _moved(about["run"], places)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SpecError(f"{path} cannot be read as an exported run: {type(error).__name__}: {error}") from None
+    return RunSpec.model_validate(spec)
+
+
+def load(folder: str | Path) -> Model:
+    """The trained model of an exported folder, on the CPU and in the precision of its weights."""
+    run, path = specification(folder), Path(folder) / WEIGHTS
+    if not path.is_file():
+        raise SpecError(f"{folder} is not an exported run: it has no {WEIGHTS}")
+    model = build(run.model, run.task.vocabulary, run.row_length, run.train.seed)
+    if run.train.precision == "float64":
+        model = model.double()
+    own = dict(model.named_parameters())
+    try:
+        weights = safetensors.torch.load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise SpecError(f"{path} cannot be read: {error}") from None
+    if {name: p.shape for name, p in own.items()} != {name: p.shape for name, p in weights.items()}:
+        raise SpecError(f"{path} does not hold the parameters of the model that {SPECIFICATION} describes")
+    model.load_state_dict(weights, strict=False)  # buffers are made with the model
+    return model.requires_grad_(False)
+
+
+def _own_files(spec: Any) -> set[str]:
+    """The files that a specification names classes in."""
+    if isinstance(spec, dict):
+        return set().union(*map(_own_files, spec.values())) if spec else set()
+    if isinstance(spec, list):
+        return set().union(*map(_own_files, spec)) if spec else set()
+    found = _OWN_FILE.fullmatch(spec) if isinstance(spec, str) else None
+    return {found[1]} if found else set()
+
+
+def _moved(spec: Any, places: dict[str, str]) -> Any:
+    """The specification with its files at other places."""
+    if isinstance(spec, dict):
+        return {name: _moved(value, places) for name, value in spec.items()}
+    if isinstance(spec, list):
+        return [_moved(value, places) for value in spec]
+    found = _OWN_FILE.fullmatch(spec) if isinstance(spec, str) else None
+    return f"{places[found[1]]}:{found[2]}" if found else spec

@@ -1,0 +1,37 @@
+"""Short names that tell configurations apart: all of a run but its learning rate and seed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from recollect.train.spec import RunSpec
+
+_UNTOLD = ("model.mixer", "model.blocks", "model.pattern", "train.lr", "train.seed")
+"""What a title tells already, and what a configuration leaves open."""
+
+
+def run_labels(runs: Sequence[RunSpec]) -> list[str]:
+    """The label of each run, among these."""
+    return labels([run.model.title for run in runs], [run.model_dump(mode="json") for run in runs])
+
+
+def labels(titles: Sequence[str], specs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The model's title, and the fields in which runs of the same title differ."""
+    flat = [dict(_fields(spec)) for spec in specs]
+    names = [name for name in dict.fromkeys(n for fields in flat for n in fields) if not name.startswith(_UNTOLD)]
+    seen: dict[tuple[str, str], set[str]] = {}
+    for title, fields in zip(titles, flat, strict=True):
+        for name in names:
+            seen.setdefault((title, name), set()).add(str(fields.get(name)))
+    telling = [name for name in names if any(len(seen[title, name]) > 1 for title in set(titles))]
+    return [
+        ", ".join([title, *(f"{name.partition('.')[2]}={fields.get(name)}" for name in telling)])
+        for title, fields in zip(titles, flat, strict=True)
+    ]
+
+
+def _fields(node: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in node.items():
+        if isinstance(value, Mapping):
+            yield from _fields(value, f"{path}{name}.")
+        else:
+            yield path + name, value

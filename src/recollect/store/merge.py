@@ -1,0 +1,116 @@
+"""Two stores into one: runs are known by their identity, so one that both have is kept once. Kept weights come along."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from recollect.store.files import write_whole
+from recollect.store.store import Store, StoreError, no_room, weights_file
+
+RESULT = ("status", "step", "accuracy", "best_accuracy", "best_step", "final")
+"""Columns of a run that say what came out; the others say when, where and how fast."""
+
+
+@dataclass
+class Merged:
+    """What a merge did."""
+
+    added: int = 0
+    """Runs that are new here."""
+    same: int = 0
+    """Runs that were here with the same result."""
+    differing: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    """Runs that were here with another result, which is kept: the accuracy here, and the one left out."""
+    weights: int = 0
+    """Trained models that are new here."""
+    studies: list[str] = field(default_factory=list)
+    """Studies that are new here or got runs."""
+
+
+def merge(here: Store, others: list[Path]) -> Merged:
+    """Bring what other stores have into one; each store comes whole or not at all."""
+    for path in others:
+        Store(path)  # refuses what is absent, no store, or of a newer schema, before anything is written
+        if here.path.exists() and path.resolve() == here.path.resolve():
+            raise StoreError(f"{path} is the store itself; name another to merge into it")
+    merged = Merged()
+    with here.writing(), closing(sqlite3.connect(here.path, isolation_level=None, uri=True)) as db:
+        for path in others:
+            with _attached(db, path):
+                _merge_runs(db, merged)
+                _merge_studies(db, merged)
+                _merge_weights(here.path, path, merged)
+    return merged
+
+
+@contextmanager
+def _attached(db: sqlite3.Connection, path: Path) -> Iterator[None]:
+    """Another store as the schema `other`, inside one transaction."""
+    try:
+        db.execute("ATTACH ? AS other", (f"{path.resolve().as_uri()}?mode=ro",))
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            yield
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+        finally:
+            db.execute("DETACH other")
+    except sqlite3.Error as error:
+        raise StoreError(f"cannot merge {path}: {error}") from None
+
+
+def _merge_runs(db: sqlite3.Connection, merged: Merged) -> None:
+    columns = ", ".join(f"{side}.{name}" for name in RESULT for side in ("mine", "theirs"))
+    both = db.execute(f"SELECT mine.id, {columns} FROM main.runs mine JOIN other.runs theirs ON mine.id = theirs.id")
+    for id, *values in both.fetchall():
+        mine, theirs = (dict(zip(RESULT, values[side::2], strict=True)) for side in (0, 1))
+        if {**mine, "final": json.loads(mine["final"])} == {**theirs, "final": json.loads(theirs["final"])}:
+            merged.same += 1
+        else:
+            merged.differing[id] = mine["accuracy"], theirs["accuracy"]
+    new = "SELECT id FROM other.runs WHERE id NOT IN (SELECT id FROM main.runs)"
+    db.execute(f"CREATE TEMP TABLE coming AS {new}")
+    for table, key in (("points", "run"), ("slices", "run"), ("snapshots", "run"), ("runs", "id")):
+        _copy(db, table, f"{key} IN (SELECT id FROM coming)")
+    merged.added += db.execute("SELECT count(*) FROM coming").fetchone()[0]
+    db.execute("DROP TABLE temp.coming")
+    db.execute("DELETE FROM main.failures WHERE run IN (SELECT id FROM main.runs)")
+    _copy(db, "failures", "run NOT IN (SELECT id FROM main.runs) AND run NOT IN (SELECT run FROM main.failures)")
+
+
+def _copy(db: sqlite3.Connection, table: str, which: str) -> None:
+    """Rows of a table, by the names of the columns: a store that was brought to this schema may order them otherwise."""
+    names = ", ".join(row[1] for row in db.execute(f"PRAGMA main.table_info({table})"))
+    db.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM other.{table} WHERE {which}")
+
+
+def _merge_studies(db: sqlite3.Connection, merged: Merged) -> None:
+    """Studies of one name become one: the runs of both, those of this store first."""
+    for name, source in db.execute("SELECT name, source FROM other.studies ORDER BY rowid").fetchall():
+        theirs = [
+            run for (run,) in db.execute("SELECT run FROM other.study_runs WHERE study = ? ORDER BY place", (name,))
+        ]
+        mine = [run for (run,) in db.execute("SELECT run FROM main.study_runs WHERE study = ? ORDER BY place", (name,))]
+        known = set(mine)
+        new = [run for run in theirs if run not in known]
+        fresh = db.execute("INSERT OR IGNORE INTO main.studies VALUES (?, ?)", (name, source)).rowcount
+        places = [(name, len(mine) + i, run) for i, run in enumerate(new)]
+        db.executemany("INSERT INTO main.study_runs VALUES (?, ?, ?)", places)
+        if fresh or new:
+            merged.studies.append(name)
+
+
+def _merge_weights(here: Path, other: Path, merged: Merged) -> None:
+    """Weights that were kept beside the other store, but for runs whose other result is kept here."""
+    for theirs in sorted(weights_file(other, "*").parent.glob("*.safetensors")):
+        mine = weights_file(here, theirs.stem)
+        if theirs.stem not in merged.differing and not mine.exists():
+            with no_room(mine.parent):
+                write_whole(mine, theirs.read_bytes())
+            merged.weights += 1

@@ -1,0 +1,110 @@
+"""From a file to a table and a picture: what is trained, what is reused, and what stands beside it."""
+
+import re
+
+import pandas as pd
+import pytest
+
+from recollect.probing.reference import COLUMNS, MADE, TABLE, about, setting_key, shipped
+from recollect.probing.setting import Setting, baseline, probe_study, small_task
+from recollect.store.store import Store
+from recollect.train.events import Ended
+from recollect.train.loop import train
+
+TINY = ("--length", 8, "--pairs", 1, "--vocab", 16, "--width", 8, "--steps", 2, "--seeds", 1)
+
+
+def trained(out: str) -> int:
+    """How many runs a command says that it trained."""
+    return sum(
+        int(n) for line in re.findall(r"^trained: (.*)$", out, re.MULTILINE) for n in re.findall(r"(\d+) ", line)
+    )
+
+
+def test_an_edited_file_is_probed_anew_and_an_unedited_one_is_not(recollect, tmp_path):
+    first = recollect("probe", "mixers.py:Sound", *TINY)
+    assert first.code == 0, first.out
+    assert trained(first.out) == 17
+    again = recollect("probe", "mixers.py:Sound", *TINY)
+    assert trained(again.out) == 0
+    assert again.out.splitlines()[-4:] == first.out.splitlines()[-4:]
+    other = recollect("probe", "mixers.py:Sound", "decay=0.9", *TINY)
+    assert trained(other.out) == 17, "other options are another mixer"
+    with (tmp_path / "mixers.py").open("a") as file:
+        file.write("\n# edited\n")
+    edited = recollect("probe", "mixers.py:Sound", *TINY)
+    assert trained(edited.out) == 17
+    assert len(Store(tmp_path / "results" / "store.sqlite").done()) == 51
+
+
+def test_the_table_and_the_picture_hold_the_mixer_and_those_trained_with_it(recollect, tmp_path):
+    said = recollect(
+        "probe", "mixers.py:Sound", *TINY, "--layers", 1, "--layers", 2, "--with", "linear_attention",
+        "--store", "elsewhere/runs.sqlite",
+    )  # fmt: skip
+    assert said.code == 0, said.out
+    rows = re.findall(r"^│ (\w+) +│ +(\d) │.*│ +now │$", said.out, re.MULTILINE)
+    assert rows == [("Sound", "1"), ("linear_attention", "1"), ("Sound", "2"), ("linear_attention", "2")]
+    assert "There are no shipped windows for this setting: --with attention" in said.out
+    assert re.search(
+        r"^Sound, 2 layers: recalls 0\.\d+ at its best rate \(guessing: 1\); no rate", said.out, re.MULTILINE
+    )
+    drawn = sorted(path.name for path in (tmp_path / "elsewhere" / "probe-Sound").iterdir())
+    assert drawn == [f"window-{n}-layers.{ending}" for n in (1, 2) for ending in ("png", "svg")]
+    assert str(tmp_path / "elsewhere") not in said.err
+
+
+@pytest.mark.filterwarnings("ignore:Branches cannot be batched")
+def test_what_cannot_be_vmapped_is_told_and_trained_one_by_one(recollect):
+    said = recollect("probe", "mixers.py:Branches", *TINY)
+    assert said.code == 0, said.out
+    assert re.search(r"cohort +note +cannot be vmapped \(.*\): members are trained one after another", said.out)
+    assert re.search(r"recurrence +note +has no step", said.out)
+    assert trained(said.out) == 17
+
+
+def test_a_milder_fault_is_told_and_it_goes_on(recollect):
+    said = recollect("probe", "mixers.py:WrongStep", *TINY)
+    assert trained(said.out) == 17
+    assert said.out.splitlines()[-1] == "broken rules: recurrence (see above)"
+    assert said.code == 1
+
+
+def test_mqar_is_small_unless_told_otherwise():
+    assert small_task("mqar", {}) == {"kind": "mqar", "length": 32, "pairs": 4, "vocab": 64}
+    given = small_task({"kind": "mqar", "filler": "blank"}, {"length": 64, "pairs": None, "vocab": None})
+    assert given == {"kind": "mqar", "length": 64, "pairs": 4, "vocab": 128, "filler": "blank"}
+    assert small_task("copy", {"pairs": None}) == {"kind": "copy"}
+
+
+def test_shipped_windows_are_those_of_the_setting_and_no_other():
+    table = pd.read_csv(TABLE)
+    assert list(table.columns) == ["setting", *COLUMNS]
+    for setting, mixers in MADE:
+        runs = probe_study("x", [baseline(mixer) for mixer in mixers], setting).runs()
+        known = shipped(runs)
+        titles = {run.model.title for run in runs}
+        assert set(known["model"]) == titles, "the table is not of these settings: run benchmarks/reference.py"
+        assert set(known["model.layers"]) == set(setting.layers)
+    assert sum(len(shipped(probe_study("x", [baseline("mamba2")], s).runs())) for s, _ in MADE) == len(table)
+    for other in (
+        {"task": small_task("mqar", {"length": 64})}, {"width": 48}, {"steps": 401}, {"layers": (3,)}
+    ):  # fmt: skip
+        changed = Setting(**{"task": small_task("mqar", {}), **other})
+        assert not len(shipped(probe_study("x", [{"mixer": "mamba2"}], changed).runs())), other
+    assert {"command", "made", "hardware", "versions", "settings"} <= about().keys()
+
+
+def test_a_shipped_run_can_be_repeated():
+    table = pd.read_csv(TABLE)
+    quick = table[(table["status"] == "solved") & (table["model.layers"] == 1)].sort_values("step").iloc[0]
+    wanted = (quick["train.lr"], quick["train.seed"])
+    setting, mixers = MADE[0]
+    runs = probe_study("x", [baseline(mixer) for mixer in mixers], setting).runs()
+    (run,) = [r for r in runs if r.model.title == quick["model"] and (r.train.lr, r.train.seed) == wanted]
+    assert setting_key(run) == quick["setting"]
+    (ended,) = [event for event in train([run]) if isinstance(event, Ended)]
+    assert ended.parameters == quick["parameters"]
+    assert ended.status == "solved"
+    assert abs(ended.step - quick["step"]) <= run.train.cadence
+    assert ended.final["accuracy"] == pytest.approx(quick["accuracy"], abs=0.03)

@@ -1,0 +1,82 @@
+"""Which package may import which: data flows one way, from specifications to pages."""
+
+import ast
+from pathlib import Path
+
+import recollect
+
+SOURCE = Path(recollect.__file__).parent
+BASE = {"spec", "rng"}
+TRAINING = BASE | {"tasks", "ops", "mixers", "models", "train"}
+RESULTS = TRAINING | {"store", "study", "analysis", "inspect"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "spec": set(),
+    "rng": {"spec"},
+    "tasks": BASE,
+    "ops": BASE,
+    "mixers": BASE | {"ops"},
+    "models": BASE | {"ops", "mixers", "tasks"},
+    "analysis": {"spec"},
+    "train": TRAINING - {"train"},
+    "store": TRAINING,
+    "study": TRAINING | {"store", "analysis"},
+    "inspect": TRAINING,
+    "figures": {"spec", "analysis"},
+    "testing": TRAINING - {"train"},
+    "papers": RESULTS | {"figures"},
+    "evaluation": RESULTS | {"figures"},
+    "probing": RESULTS | {"figures", "testing"},
+    "reporting": RESULTS | {"papers", "figures"},
+    "bench": TRAINING | {"study"},
+    "cli": RESULTS | {"figures", "papers", "evaluation", "probing", "reporting", "bench"},
+}
+"""For each package, the others whose modules it imports, at the head of a file or inside a function."""
+
+
+def package(name: str) -> str:
+    return name.split(".")[1] if "." in name else ""
+
+
+def imports(path: Path) -> set[str]:
+    """The packages a file imports from."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "recollect":
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("recollect."):
+            found.add(package(node.module or ""))
+        elif isinstance(node, ast.Import):
+            found |= {package(alias.name) for alias in node.names if alias.name.startswith("recollect.")}
+    return found - {"", "__version__"}
+
+
+def test_the_top_level_holds_packages_and_two_modules():
+    assert {path.name for path in SOURCE.glob("*.py")} == {"__init__.py", "rng.py"}
+
+
+def test_a_package_imports_only_what_it_may():
+    wrong = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if own == "__init__":
+            continue
+        assert own in MAY_IMPORT, f"{own} is a package that the map does not know"
+        wrong += [
+            f"{path.relative_to(SOURCE)} imports {other}" for other in imports(path) - MAY_IMPORT[own] - {own}
+        ]  # fmt: skip
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_package_imports_itself_through_another():
+    """The map has no cycles, so a package can be read without those that build on it."""
+    left = {name: set(others) - {name} for name, others in MAY_IMPORT.items()}
+    while left:
+        ready = {name for name, others in left.items() if not others & left.keys()}
+        assert ready, f"a cycle among {sorted(left)}"
+        left = {name: others for name, others in left.items() if name not in ready}
+
+
+def test_no_file_is_longer_than_three_hundred_lines():
+    long = {str(path.relative_to(SOURCE)): lines for path in SOURCE.rglob("*.py")
+            if (lines := len(path.read_text().splitlines())) > 300 and "triton" not in path.parts}  # fmt: skip
+    assert not long
