@@ -12,7 +12,7 @@ import time
 
 import torch
 
-from recollect.mixers.registry import BUILT_IN
+from recollect.mixers import MIXERS
 from recollect.train.cohort import Cohort
 from recollect.train.spec import RunSpec
 
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=64)
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
-    cohorts = {mixer: cohort(mixer, chosen.length) for mixer in BUILT_IN}
+    cohorts = {mixer: cohort(mixer, chosen.length) for mixer in MIXERS}
     fastest = dict.fromkeys(cohorts, float("inf"))
     for round_ in range(chosen.rounds + 1):  # the first warms up
         for mixer, members in cohorts.items():

@@ -58,7 +58,7 @@ def main() -> None:
     print(f"{busy:.2f} s of processor time, peak {peak_gigabytes():.2f} GB, {before:.2f} GB before the first row")
 
     mixture = Mixture(parts=tuple(MQAR(length=length, pairs=pairs) for length, pairs in ((64, 4), (128, 8), (256, 16))))
-    tasks = [mixture if kind == "mixture" else cls() for kind, cls in TASKS.items()]
+    tasks = [mixture if kind == "mixture" else TASKS.find(kind)() for kind in TASKS]
     print(f"{'task':<16}{'row length':>12}{'rows / s':>12}{'tokens / s':>14}")
     for task in tasks:
         speed = rows_per_second(task, given.seconds)

@@ -9,7 +9,8 @@ import typer
 from pydantic_core import PydanticUndefined
 
 from recollect.cli import app
-from recollect.mixers.registry import BUILT_IN, CONTEXT, mixer_class
+from recollect.mixers import MIXERS
+from recollect.mixers.spec import CONTEXT
 from recollect.models.presets import RETRIEVIT
 from recollect.models.spec import BlockSpec, ModelSpec, SecondStream
 from recollect.spec import Spec
@@ -40,10 +41,11 @@ def reference() -> str:
     lines += ["### second", "", *_fields(SecondStream)]
     presets = ", ".join(f"`{name}`" for name in [*RETRIEVIT, "okpekpe-MIXER-WIDTHxLAYERS"])
     lines += [f"Presets, as `preset: name`: {presets}.", "", "## Mixers", ""]
-    for kind in BUILT_IN:
+    for kind in MIXERS:
         lines += _mixer(kind)
     lines += ["## Tasks", ""]
-    for kind, task in TASKS.items():
+    for kind in TASKS:
+        task = TASKS.find(kind)
         lines += [f"### {kind}", "", _line(task.__doc__), "", *_fields(task, without=("kind",))]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -78,7 +80,7 @@ def _fields(spec: type[Spec], without: tuple[str, ...] = ()) -> list[str]:
 
 
 def _mixer(kind: str) -> list[str]:
-    cls = mixer_class(kind)
+    cls = MIXERS.find(kind)
     options = [p for p in list(inspect.signature(cls.__init__).parameters.values())[2:] if p.name not in CONTEXT]
     rows = [[f"`{p.name}`", _default(None if p.default is p.empty else p.default)] for p in options]
     about = inspect.cleandoc(cls.__doc__ or "").replace("\n", "  \n")

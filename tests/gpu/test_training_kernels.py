@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from recollect.mixers.registry import BUILT_IN
+from recollect.mixers import MIXERS
 from recollect.models.model import build
 from recollect.models.spec import ModelSpec
 from recollect.train.cohort import Cohort
@@ -84,7 +84,7 @@ def cohort_losses(mixer: str, precision: str, steps: int, compiled: bool = False
     return torch.stack(found)
 
 
-@pytest.mark.parametrize("mixer", sorted(BUILT_IN))
+@pytest.mark.parametrize("mixer", sorted(MIXERS))
 def test_a_model_gives_on_a_gpu_what_it_gives_on_the_cpu(mixer):
     torch.set_float32_matmul_precision("highest")
     model = build(ModelSpec(mixer=mixer, width=32, layers=2), vocabulary=64, length=40, seed=1)

@@ -15,9 +15,9 @@ from recollect.inspect.mixing import (
     mixing_matrices,
     mixing_matrix,
 )
+from recollect.mixers import MIXERS
 from recollect.mixers.base_conv import BaseConv
 from recollect.mixers.mamba import S6, SelectiveSSM
-from recollect.mixers.registry import mixer_class
 from recollect.mixers.rwkv import shifted
 from recollect.models.model import build
 from recollect.models.spec import ModelSpec
@@ -32,7 +32,7 @@ CONTEXT = {"rwkv": {"layer": 0, "layers": 2}, "rwkv6": {"layer": 0, "layers": 2}
 def made(kind: str, seed: int = 0, **options) -> nn.Module:
     """A mixer in float64 whose every parameter is far from where it starts."""
     torch.manual_seed(seed)
-    mixer = mixer_class(kind)(WIDTH, **CONTEXT.get(kind, {}), **options).double()
+    mixer = MIXERS.find(kind)(WIDTH, **CONTEXT.get(kind, {}), **options).double()
     with torch.no_grad():
         for p in mixer.parameters():
             p += 0.3 * torch.randn_like(p)

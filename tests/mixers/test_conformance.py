@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from recollect.mixers.registry import BUILT_IN, mixer_class
+from recollect.mixers import MIXERS
 from recollect.testing import Check, MixerConformance
 from recollect.testing.measure import build, numbers, together
 from recollect.testing.mixers import causality, cohort, finite, recurrence, state_size
@@ -85,7 +85,7 @@ class TestBuiltIn(MixerConformance):
         self.exact_causality = not (self.kind in ROUNDED or self.chosen.get("implicit"))
 
     def make(self) -> nn.Module:
-        return mixer_class(self.kind)(self.width, **self.chosen)
+        return MIXERS.find(self.kind)(self.width, **self.chosen)
 
     def hold(self, check: Check) -> None:
         """A built-in mixer can do everything: nothing is skipped."""
@@ -97,9 +97,9 @@ FIRST = dict(reversed(CASES))
 """The first case of each mixer."""
 
 
-@pytest.mark.parametrize("kind", BUILT_IN)
+@pytest.mark.parametrize("kind", MIXERS)
 def test_rows_longer_than_any_chunk(kind: str):
-    assert recurrence(lambda: mixer_class(kind)(16, **FIRST[kind]), 16, 131) is None, "it has a step, and it is forward"
+    assert recurrence(lambda: MIXERS.find(kind)(16, **FIRST[kind]), 16, 131) is None, "it has a step, and it is forward"
 
 
 ODD = {
@@ -109,20 +109,20 @@ ODD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", BUILT_IN)
+@pytest.mark.parametrize("kind", MIXERS)
 @pytest.mark.parametrize("rule", [finite, causality, cohort, recurrence, state_size], ids=lambda rule: rule.__name__)
 def test_odd_widths(kind: str, rule: Callable[..., str | None]):
     rounded = {"exact": False} if rule is causality and kind in ROUNDED else {}
     options = FIRST[kind] | ODD.get(kind, {})
-    assert rule(lambda: mixer_class(kind)(15, **options), 15, 35, **rounded) is None
+    assert rule(lambda: MIXERS.find(kind)(15, **options), 15, 35, **rounded) is None
 
 
 def test_no_built_in_mixer_is_missing():
-    assert {kind for kind, _ in CASES} == set(BUILT_IN)
+    assert {kind for kind, _ in CASES} == set(MIXERS)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("kind", BUILT_IN)
+@pytest.mark.parametrize("kind", MIXERS)
 def test_bits_do_not_depend_on_company_at_any_size(kind: str, threads: int):
     """Also where tensors do not fill vectors, for members in any place of a cohort."""
     before = torch.get_num_threads()
@@ -131,7 +131,7 @@ def test_bits_do_not_depend_on_company_at_any_size(kind: str, threads: int):
         for width, length, options in ((16, 33, {}), (24, 7, {}), (15, 9, ODD.get(kind, {}))):
             chosen = FIRST[kind] | options
             members = [
-                build(lambda w=width, c=chosen: mixer_class(kind)(w, **c), torch.float32, seed) for seed in range(8)
+                build(lambda w=width, c=chosen: MIXERS.find(kind)(w, **c), torch.float32, seed) for seed in range(8)
             ]
             x = numbers(8, 3, length, width, kind=torch.float32)
             among_all = together(members, x)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from recollect.mixers import MIXERS
 from recollect.mixers.attention import Attention
-from recollect.mixers.registry import BUILT_IN
 from recollect.models.model import MLP, build
 from recollect.models.spec import ModelSpec
 from recollect.spec import SpecError
@@ -23,7 +23,7 @@ HYBRIDS = {
     "no gate": {"mixer": "deltanet", "mlp": "none", "second": {"block": {"mixer": "attention"}, "gate": "none"}},
 }  # fmt: skip
 FRAMES = {
-    **{kind: {"mixer": kind} for kind in BUILT_IN},
+    **{kind: {"mixer": kind} for kind in MIXERS},
     **HYBRIDS,
     **{f"{name}, released": {**fields, "residual": "released"} for name, fields in HYBRIDS.items()},
     "untied swiglu rms": {"tie": False, "mlp": "swiglu", "norm": "rms"},

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from recollect.bench.timing import Setting
-from recollect.mixers.registry import BUILT_IN
+from recollect.mixers import MIXERS
 from recollect.models.model import build
 from recollect.store.store import Store
 from recollect.study.cost import CPU, gpu_seconds, work_of
@@ -51,7 +51,7 @@ def test_operations_and_tokens_are_those_of_the_steps_and_measurements():
     assert work.tokens == (10 * 8 + 3 * 16 + 32) * 16 + 32 * 24
 
 
-@pytest.mark.parametrize("mixer", sorted(BUILT_IN))
+@pytest.mark.parametrize("mixer", sorted(MIXERS))
 def test_every_built_in_mixer_is_counted_and_needs_no_memory_for_it(mixer):
     (run, *_) = study(model={"mixer": mixer, "width": 32, "layers": 2}).runs()
     work = work_of(run)

@@ -1,1 +1,28 @@
-"""Sequence mixers: one file each, an nn.Module (batch, length, width) -> same."""
+"""Sequence mixers, one file each."""
+
+from recollect.spec.registry import Registry
+
+MIXERS = Registry(
+    "mixer",
+    group="recollect.mixers",
+    base="torch.nn:Module",
+    built_in={
+        "attention": "recollect.mixers.attention:Attention",
+        "linear_attention": "recollect.mixers.linear_attention:LinearAttention",
+        "based": "recollect.mixers.based:Based",
+        "base_conv": "recollect.mixers.base_conv:BaseConv",
+        "h3": "recollect.mixers.h3:H3",
+        "hyena": "recollect.mixers.hyena:Hyena",
+        "rwkv": "recollect.mixers.rwkv:RWKV",
+        "rwkv6": "recollect.mixers.rwkv6:RWKV6",
+        "rwkv7": "recollect.mixers.rwkv7:RWKV7",
+        "mamba": "recollect.mixers.mamba:Mamba",
+        "s6": "recollect.mixers.mamba:S6",
+        "mamba2": "recollect.mixers.mamba2:Mamba2",
+        "deltanet": "recollect.mixers.deltanet:DeltaNet",
+        "gated_deltanet": "recollect.mixers.gated_deltanet:GatedDeltaNet",
+        "gla": "recollect.mixers.gla:GLA",
+        "retnet": "recollect.mixers.retnet:RetNet",
+        "lstm": "recollect.mixers.lstm:LSTM",
+    },
+)

@@ -4,7 +4,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from recollect.mixers.registry import MixerSpec
+from recollect.mixers.spec import MixerSpec
 from recollect.models.model import Model
 from recollect.models.spec import BlockSpec, ModelSpec
 from recollect.tasks.base import Task

@@ -6,7 +6,7 @@ Any field that a study gives beside `preset` comes first.
 import re
 from typing import Any
 
-from recollect.mixers.registry import BUILT_IN
+from recollect.mixers import MIXERS
 from recollect.spec import SpecError, nearest
 
 Fields = dict[str, Any]
@@ -48,7 +48,7 @@ def preset(name: str) -> Fields:
     """The fields of a named model."""
     if name in RETRIEVIT:
         return RETRIEVIT[name]
-    if (match := _OKPEKPE.fullmatch(name)) and match[1] in BUILT_IN:
+    if (match := _OKPEKPE.fullmatch(name)) and match[1] in MIXERS:
         return {"mixer": match[1], "width": int(match[2]), "layers": int(match[3])}
     choices = [*RETRIEVIT, "okpekpe-MIXER-WIDTHxLAYERS (such as okpekpe-mamba-128x2)"]
     raise SpecError(f"unknown preset {name!r}: {nearest(name, choices)}")

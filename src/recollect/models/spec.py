@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from recollect.mixers.registry import AnyMixer, MixerSpec
+from recollect.mixers.spec import AnyMixer, MixerSpec
 from recollect.spec import Spec, SpecError, nearest
 
 MLP = Literal["gelu", "swiglu", "none", "identity"]

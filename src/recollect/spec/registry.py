@@ -1,96 +1,73 @@
-"""Code of the user's own, named in a specification as `module:Name` or `path/to/file.py:Name`, or found by entry point."""
+"""One way from a name to a class: built in, `module:Name`, `path/to/file.py:Name`, or an installed package's entry point.
 
-import hashlib
+Every package that can be extended has a registry in its `__init__.py`, which imports nothing heavy: names can be listed,
+completed and refused without loading torch. An entry is loaded when it is used.
+"""
+
 import importlib
-import importlib.util
 import inspect
-import sys
-from importlib.metadata import entry_points
-from pathlib import Path
-from types import ModuleType
-from typing import Any
+from collections.abc import Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, TypeVar
 
-from recollect.spec import SpecError, nearest
+from recollect.spec.base import SpecError, nearest
+from recollect.spec.source import is_reference, load, source_digest
 
-_FILE = "recollect_file_"
-"""How the modules that are made of files are called."""
+T = TypeVar("T")
 
 
-def is_reference(name: str) -> bool:
-    """Whether a name points to code outside this package."""
-    return ":" in name
+class Registry(Generic[T]):
+    """The entries of one kind, by name."""
 
+    def __init__(self, what: str, group: str, built_in: Mapping[str, str], base: str = ""):
+        """`what` names the kind in messages, `group` the entry points, `built_in` gives `module:Name` by name; `base` is the
+        `module:Class` that every entry must derive from."""
+        self.what, self.group, self.built_in, self._base = what, group, dict(built_in), base
 
-def load(reference: str) -> Any:
-    """The object that `module:Name` or `path/to/file.py:Name` names."""
-    place, _, name = reference.rpartition(":")
-    module = _from_file(Path(place)) if place.endswith(".py") else _from_module(place)
-    if not hasattr(module, name):
-        classes = [
-            n for n, value in vars(module).items() if inspect.isclass(value) and value.__module__ == module.__name__
-        ]
-        raise SpecError(
-            f"{reference}: {place} has no {name!r}; {nearest(name, classes) if classes else 'it defines no class'}"
-        )
-    return getattr(module, name)
+    def __iter__(self) -> Iterator[str]:
+        """The names that need no import path: built in first, then those of installed packages."""
+        return iter(dict.fromkeys([*self.built_in, *self._entry_points()]))
 
+    def __contains__(self, name: str) -> bool:
+        return name in self.built_in or name in self._entry_points()
 
-def reference(thing: type) -> str:
-    """The name that `load` finds a class by, in another process too."""
-    module = sys.modules[thing.__module__]
-    place = module.__file__ if thing.__module__.startswith(_FILE) else thing.__module__
-    return f"{place}:{thing.__qualname__}"
+    def find(self, name: str) -> T:
+        """The entry of that name; an unknown one is refused with the nearest."""
+        if name in self.built_in:
+            module, _, attribute = self.built_in[name].partition(":")
+            return getattr(importlib.import_module(module), attribute)
+        if is_reference(name):
+            found: Any = load(name)
+        elif name in (offered := self._entry_points()):
+            found = self._load(offered[name])
+        else:
+            raise SpecError(f"unknown {self.what} {name!r}: {nearest(name, self)}; or module:Name of your own")
+        self._check(name, found)
+        return found
 
+    def _check(self, name: str, found: Any) -> None:
+        if not self._base:
+            return
+        module, _, attribute = self._base.partition(":")
+        base = getattr(importlib.import_module(module), attribute)
+        if not (inspect.isclass(found) and issubclass(found, base)):
+            raise SpecError(
+                f"{self.what} {name!r} is {found!r}, not a class derived from {self._base.replace(':', '.')}"
+            )
 
-def from_entry_points(group: str) -> dict[str, Any]:
-    """What installed packages offer under an entry-point group, by name; loaded only when used."""
-    return {entry.name: entry for entry in entry_points(group=group)}
+    def source(self, name: str) -> str:
+        """A hash of the code behind a name, so that an edited file makes new runs; empty for what is built in."""
+        found: Any = self.find(name)
+        return "" if name in self.built_in else source_digest(found)
 
+    def _entry_points(self) -> dict[str, EntryPoint]:
+        return {entry.name: entry for entry in entry_points(group=self.group)}
 
-def source_digest(thing: type) -> str:
-    """A hash of the file that defines a class, so that an edited file makes new runs."""
-    try:
-        text = Path(inspect.getfile(thing)).read_bytes()
-    except (OSError, TypeError) as error:
-        raise SpecError(
-            f"{thing.__qualname__}: its source file cannot be read, so runs of it cannot be told apart: {error}"
-        ) from None
-    return hashlib.sha256(text).hexdigest()[:16]
-
-
-def _from_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise SpecError(f"no file {str(path)!r}")
-    # The name carries the content, so an edited file is loaded anew even within one process.
-    name = f"{_FILE}{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}_{path.stem}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path.resolve())
-    assert spec is not None, path
-    assert spec.loader is not None, path
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pydantic look a class's module up while it is being defined
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
-        raise SpecError(f"{path}: importing it raised {type(error).__name__}: {error}{_beside(path, error)}") from error
-    return module
-
-
-def _beside(path: Path, error: BaseException) -> str:
-    """What to do where a file wants to import another that lies beside it."""
-    name = str(error.name).partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    if not name or not any(path.with_name(other).exists() for other in (f"{name}.py", name)):
-        return ""
-    return (
-        f" ({name} lies beside it, but a file is loaded alone, so that the identity of its runs covers all of its code: put both "
-        "into one file, or install them as a package and name it as module:Name)"
-    )
-
-
-def _from_module(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise SpecError(f"cannot import module {name!r}: {error}") from None
+    def _load(self, entry: EntryPoint) -> Any:
+        try:
+            return entry.load()
+        except Exception as error:
+            raise SpecError(
+                f"{self.what} {entry.name!r}, which an installed package offers as {entry.value}, cannot be imported: "
+                f"{type(error).__name__}: {error}"
+            ) from error

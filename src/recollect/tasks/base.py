@@ -10,7 +10,8 @@ from torch import Tensor
 
 from recollect import rng
 from recollect.rng import Stream
-from recollect.spec import Spec, registry
+from recollect.spec import Spec
+from recollect.spec.source import reference, source_digest
 
 
 @dataclass
@@ -63,7 +64,7 @@ class Task(Spec):
     @classmethod
     def _found_by(cls, data: Any) -> Any:
         if isinstance(data, Mapping) and cls.model_fields["kind"].default == "":
-            found_by = {"kind": registry.reference(cls)}
+            found_by = {"kind": reference(cls)}
             return {**found_by, **{name: value for name, value in data.items() if name != "source"}}
         return data
 
@@ -72,7 +73,7 @@ class Task(Spec):
         # `kind` equals its default, so a dump without defaults would lose which task this is; and a task of the user's
         # own carries a hash of its file, so that an edited file makes new runs
         own = not type(self).__module__.startswith("recollect.")
-        source = {"source": registry.source_digest(type(self))} if own else {}
+        source = {"source": source_digest(type(self))} if own else {}
         return {"kind": self.kind, **handler(self), **source}
 
     @property

@@ -14,7 +14,7 @@ from recollect.rng import Stream
 from recollect.spec import SpecError
 from recollect.tasks.base import Batch, Task
 from recollect.tasks.duplicates import Duplicates
-from recollect.tasks.registry import AnyTask
+from recollect.tasks.spec import AnyTask
 
 
 class Mixture(Task):

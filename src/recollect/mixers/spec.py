@@ -1,6 +1,5 @@
-"""Which mixers there are, and the specification that names one with its options."""
+"""The specification that names a mixer with its options."""
 
-import importlib
 import inspect
 from collections.abc import Mapping
 from functools import cache
@@ -9,45 +8,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_serializer
 from torch import nn
 
-from recollect.spec import Spec, SpecError, nearest, registry
+from recollect.mixers import MIXERS
+from recollect.spec import Spec, SpecError, nearest
 
-BUILT_IN = {
-    "attention": "attention:Attention",
-    "linear_attention": "linear_attention:LinearAttention",
-    "based": "based:Based",
-    "base_conv": "base_conv:BaseConv",
-    "h3": "h3:H3",
-    "hyena": "hyena:Hyena",
-    "rwkv": "rwkv:RWKV",
-    "rwkv6": "rwkv6:RWKV6",
-    "rwkv7": "rwkv7:RWKV7",
-    "mamba": "mamba:Mamba",
-    "s6": "mamba:S6",
-    "mamba2": "mamba2:Mamba2",
-    "deltanet": "deltanet:DeltaNet",
-    "gated_deltanet": "gated_deltanet:GatedDeltaNet",
-    "gla": "gla:GLA",
-    "retnet": "retnet:RetNet",
-    "lstm": "lstm:LSTM",
-}
 CONTEXT = ("length", "layer", "layers", "positions")
 """Keywords of a constructor that the model fills in."""
-
-
-def mixer_class(kind: str) -> type[nn.Module]:
-    """The class behind a name, `module:Name`, `file.py:Name`, or an installed package's entry point."""
-    if kind in BUILT_IN:
-        module, _, name = BUILT_IN[kind].partition(":")
-        return getattr(importlib.import_module(f"recollect.mixers.{module}"), name)
-    if registry.is_reference(kind):
-        found = registry.load(kind)
-    elif kind in (offered := registry.from_entry_points("recollect.mixers")):
-        found = offered[kind].load()
-    else:
-        raise SpecError(f"unknown mixer {kind!r}: {nearest(kind, [*BUILT_IN, *offered])}; or module:Name of your own")
-    if not (inspect.isclass(found) and issubclass(found, nn.Module)):
-        raise SpecError(f"{kind} is {found!r}, not a class derived from torch.nn.Module")
-    return found
 
 
 class MixerSpec(Spec):
@@ -70,7 +35,7 @@ class MixerSpec(Spec):
     @property
     def cls(self) -> type[nn.Module]:
         """The class that is named."""
-        return mixer_class(self.kind)
+        return MIXERS.find(self.kind)
 
     @property
     def takes(self) -> list[str]:
@@ -90,9 +55,9 @@ def _parse(data: Any) -> Any:
     if not isinstance(data, Mapping) or not isinstance(data.get("kind"), str):
         raise SpecError(f"a mixer is a name or a mapping with a `kind`, not {data!r}")
     kind = data["kind"]
-    cls = mixer_class(kind)
+    cls = MIXERS.find(kind)
     options = {name: value for name, value in data.items() if name not in ("kind", "source")}
-    own = registry.source_digest(cls) if kind not in BUILT_IN else ""
+    own = MIXERS.source(kind)
     return MixerSpec(kind=kind, options=_checked(kind, cls, options), source=own)
 
 

@@ -113,7 +113,7 @@ def test_entry_points_are_asked_by_group():
         ({"kind": "mqar", "lenght": 64}, "unknown key 'lenght': did you mean 'length'"),
         ("no_such_module:Name", "No module named 'no_such_module'"),
         ("nowhere/file.py:Name", r"no file .*nowhere/file\.py"),
-        ("recollect.tasks:Batch", "must be a subclass of recollect.tasks.Task"),
+        ("recollect.tasks:Batch", "not a class derived from recollect.tasks.Task"),
         ("recollect.tasks:Absent", "has no 'Absent'"),
         ("recollect.tasks:MQAR", "must leave out `kind`"),
     ],
@@ -124,7 +124,7 @@ def test_what_is_no_task_is_refused(value, message):
 
 
 def test_a_file_without_that_task_is_refused(own):
-    with pytest.raises(ValueError, match="3; it must be a subclass"):
+    with pytest.raises(ValueError, match="is 3, not a class derived from"):
         task_class(f"{own}:not_a_task")
 
 

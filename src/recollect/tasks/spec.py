@@ -1,0 +1,33 @@
+"""A task as a specification names it: a kind, or a mapping with a kind and fields."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, SerializeAsAny
+
+from recollect.spec import SpecError, nearest
+from recollect.spec.source import is_reference
+from recollect.tasks import TASKS
+from recollect.tasks.base import Task
+
+
+def task_class(kind: str) -> type[Task]:
+    """The class of the task called `kind`."""
+    found = TASKS.find(kind)
+    if is_reference(kind) and found.model_fields["kind"].annotation is not str:
+        raise SpecError(f"task {kind!r}: {found.__name__} must leave out `kind`, which becomes {kind!r}")
+    return found
+
+
+def as_task(value: Any) -> Task:
+    """A task from a task, a kind (all defaults) or a mapping with `kind`."""
+    if isinstance(value, Task):
+        return value
+    if isinstance(value, str):
+        value = {"kind": value}
+    if not isinstance(value, Mapping) or not isinstance(value.get("kind"), str):
+        raise SpecError(f"a task is a kind, or a mapping with a `kind`, got {value!r}: {nearest('', TASKS)}")
+    return task_class(value["kind"]).model_validate(dict(value))
+
+
+AnyTask = Annotated[SerializeAsAny[Task], BeforeValidator(as_task)]
