@@ -17,8 +17,8 @@ from rich.console import Console
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store
 from recollect.study.executors import base
-from recollect.study.progress import StudyProgress
-from recollect.study.run import run_study
+from recollect.study.progress import Progress
+from recollect.study.run import run
 from recollect.study.spec import Study
 
 TRAIN = {"steps": 18, "batch": 8, "eval_every": 9, "eval_rows": 16, "test_rows": 32}
@@ -50,12 +50,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "study.yaml"
         path.write_text(Study(name="short", **grid, train=train).to_yaml())
-        run_study(Study(name="warm", **grid, train=TRAIN), Store(Path(folder) / "warm.sqlite", create=True), "cpu")
+        warm = Study(name="warm", **grid, train=TRAIN)
+        run(warm, store=Path(folder) / "warm.sqlite", device="cpu", workers=1, progress=False)
         base.train = clock = Clock()
         started = time.perf_counter()
         study, store = Study.load(path), Store(Path(folder) / "store.sqlite", create=True)
-        with StudyProgress(study.runs(), set(), Console(quiet=True)) as progress:
-            run_study(study, store, "cpu", watch=progress.watch)
+        run(study, store=store, device="cpu", workers=1, progress=Progress(Console(quiet=True)))
         frame = runs_frame(store, "short")
         total = time.perf_counter() - started
         assert len(frame) == runs

@@ -11,13 +11,9 @@ import argparse
 import time
 from pathlib import Path
 
-from rich.console import Console
-
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store
-from recollect.study.executors import open_executor
-from recollect.study.progress import StudyProgress
-from recollect.study.run import run_study
+from recollect.study.run import run
 from recollect.study.spec import Study
 
 ATTENTION = [{"kind": "attention", **({"conv": conv} if conv else {})} for conv in ("", "k", "v", "q", "qkv")]
@@ -77,15 +73,9 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--steps", type=int, default=700)
     chosen = parser.parse_args()
-    store, console = Store(chosen.store, create=True), Console()
-    asked = study(chosen.batch, chosen.steps)
-    runs = asked.runs()
+    store = Store(chosen.store, create=True)
     started = time.perf_counter()
-    with (
-        StudyProgress(runs, set(store.done()), console) as progress,
-        open_executor(device="cpu", workers=chosen.workers) as executor,
-    ):
-        run_study(asked, store, watch=progress.watch, executor=executor)
+    run(study(chosen.batch, chosen.steps), store=store, device="cpu", workers=chosen.workers)
     frame = runs_frame(store, "recall")
     minutes, wall = frame["seconds"].sum() / 60, (time.perf_counter() - started) / 60
     print(f"\n{len(frame)} runs, {minutes:.0f} minutes of one core, {wall:.0f} minutes with {chosen.workers} workers\n")

@@ -23,18 +23,15 @@ from recollect.probing.reference import ABOUT, COLUMNS, MADE, TABLE, setting_key
 from recollect.probing.setting import baseline, probe_study
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store
-from recollect.study.executors import open_executor
-from recollect.study.progress import StudyProgress
-from recollect.study.run import run_study
-from recollect.study.search.rounds import search_windows
-from recollect.study.spec import Study
+from recollect.study.run import Grid, run
+from recollect.study.spec import distinct
 from recollect.train.device import cores
 
 
-def study() -> Study:
+def grid() -> list[Grid]:
     """All runs that any of the searches may ask for, as one study."""
     studies = [probe_study("reference", [baseline(mixer) for mixer in mixers], setting) for setting, mixers in MADE]
-    return studies[0].only([run for one in studies for run in one.runs()])
+    return [Grid(studies[0], distinct([study.runs() for study in studies]))]
 
 
 def hardware(device: str) -> str:
@@ -56,24 +53,19 @@ def main() -> None:
     parser.add_argument("--cohort", type=int, default=4)
     chosen = parser.parse_args()
     store, console = Store(chosen.store, create=True), Console(width=140)
-    with open_executor(device=chosen.device, workers=chosen.workers) as executor:
-
-        def train(asked: Study) -> dict[str, str]:
-            with StudyProgress(asked.runs(), set(store.done()), console) as progress:
-                return run_study(asked, store, cohort=chosen.cohort, watch=progress.watch, executor=executor).failed
-
-        found = search_windows(study(), store, train)
-    if found.failed:
-        raise SystemExit(f"{len(found.failed)} runs failed: {found.failed}")
+    outcome = run(grid(), store=store, device=chosen.device, workers=chosen.workers, cohort=chosen.cohort)
+    if outcome.failed:
+        raise SystemExit(f"{len(outcome.failed)} runs failed: {outcome.failed}")
+    found = outcome.searches["reference"]
     console.print(search_table(found))
-    keys = {run.id: setting_key(run) for run in found.asked}
+    keys = {one.id: setting_key(one) for one in found.asked}
     frame = runs_frame(store, "reference")
     frame = frame.assign(setting=[keys[id] for id in frame["id"]]).round({"accuracy": 4})
     frame.to_csv(TABLE, columns=["setting", *COLUMNS], index=False)
     about = {
         "command": shlex.join(["python", *sys.argv]),
         "made": time.strftime("%Y-%m-%d", time.gmtime()),
-        "hardware": hardware(executor.device),
+        "hardware": hardware(chosen.device),
         "versions": json.loads(frame["versions"].iloc[-1]),
         "runs": len(frame),
         "settings": [f"{setting}, layers {list(setting.layers)}, {setting.seeds} seeds" for setting, _ in MADE],

@@ -16,15 +16,13 @@ from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F
-from rich.console import Console
 from torch import Tensor
 
 from recollect.models.model import Model
 from recollect.ops import answer_loss
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store
-from recollect.study.progress import StudyProgress
-from recollect.study.run import run_study
+from recollect.study.run import run
 from recollect.study.spec import Study
 
 VARIANTS = {
@@ -117,8 +115,8 @@ def main() -> None:
     rows = []
     for variant in chosen.variant or VARIANTS:
         store = Store(chosen.folder / f"{variant}.sqlite", create=True)
-        with rounding(variant), StudyProgress(STUDY.runs(), set(store.done()), Console()) as progress:
-            run_study(STUDY, store, "cpu", watch=progress.watch)
+        with rounding(variant):
+            run(STUDY, store=store, device="cpu", workers=1)
         for rate, runs in runs_frame(store, STUDY.name).sort_values("train.seed").groupby("train.lr"):
             each = " ".join(f"{accuracy:.3f}" for accuracy in runs["accuracy"])
             rows.append(f"| {rate:.1e} | {VARIANTS[variant]} | {each} | {(runs['accuracy'] < 0.95).sum()} |")

@@ -21,12 +21,12 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from recollect.analysis.window import ZOOLOGY_RATES, window
+from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES, window
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store
 from recollect.study.grid import axis
+from recollect.study.search.finder import WindowFinder
 from recollect.study.search.window import WindowSearch
-from recollect.study.spec import SearchSpec
 
 KINDS = (
     "one step",
@@ -38,7 +38,6 @@ KINDS = (
     "none",
     "none, but nearly",
 )
-THRESHOLD = 0.95
 MISS = math.inf
 
 
@@ -152,15 +151,16 @@ class Tried:
     error: float
 
 
-def search(sweep: Sweep, spec: SearchSpec, cost: Cost) -> Tried:
+def search(sweep: Sweep, spec: WindowSearch, cost: Cost) -> Tried:
     """The window search."""
-    window_search, results = WindowSearch(sweep.rates, sweep.seeds, spec), sweep.results
+    finder = WindowFinder(sweep.rates, sweep.seeds, spec.threshold, spec.coarse, spec.resolution, spec.max_runs)
+    results = sweep.results
     known: dict[tuple[float, int], float] = {}
     rounds = []
-    while wanted := window_search.next_runs(known):
+    while wanted := finder.next_points(known):
         rounds.append(len(wanted))
         known |= {run: results[run] for run in wanted}
-    found = window_search.found(known)
+    found = finder.found(known)
     return _tried(sweep, rounds, (math.log10(found.low), math.log10(found.high)), cost)
 
 
@@ -184,7 +184,7 @@ def _tried(sweep: Sweep, rounds: list[int], edges: tuple[float, float], cost: Co
     return Tried(sum(rounds), len(rounds), sum(rounds) / dense, cost(rounds) / cost([dense]), sweep.error(edges))
 
 
-def compare(sweeps: list[Sweep], spec: SearchSpec, cost: Cost) -> dict[str, list[Tried]]:
+def compare(sweeps: list[Sweep], spec: WindowSearch, cost: Cost) -> dict[str, list[Tried]]:
     """Every strategy on some sweeps; random search is drawn ten times on each."""
     generator = np.random.default_rng(0)
     searched = [search(sweep, spec, cost) for sweep in sweeps]
@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument("--full", type=float, default=23.0, help="time of a step of a full cohort")
     parser.add_argument("--members", type=int, default=36, help="members of a full cohort")
     given = parser.parse_args()
-    spec, cost = SearchSpec.model_validate({"coarse": given.coarse}), Cost(given.alone, given.full, given.members)
+    spec, cost = WindowSearch(coarse=given.coarse), Cost(given.alone, given.full, given.members)
 
     table = Table("sweep", "strategy", title="window search against a dense grid", title_justify="left")
     for heading in ("runs", "most", "share", "most", "rounds", "time", "error", "worst", "≤ 1 step", "missed"):

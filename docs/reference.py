@@ -14,7 +14,8 @@ from recollect.mixers.spec import CONTEXT
 from recollect.models.presets import RETRIEVIT
 from recollect.models.spec import BlockSpec, ModelSpec, SecondStream
 from recollect.spec import Spec
-from recollect.study.spec import SearchSpec, Study
+from recollect.study.search.window import WindowSearch
+from recollect.study.spec import Study
 from recollect.tasks import TASKS
 from recollect.train.protocols import PROTOCOLS
 from recollect.train.spec import TrainSpec
@@ -28,7 +29,7 @@ def reference() -> str:
     lines += ["## Commands", ""]
     for name, command in _commands(typer.main.get_command(app)):
         lines += _command(name, command)
-    lines += ["## A study file", "", *_fields(Study), "### search", "", *_fields(SearchSpec)]
+    lines += ["## A study file", "", *_fields(Study), "### search", "", *_fields(WindowSearch)]
     lines += [
         "## train",
         "",
@@ -36,7 +37,10 @@ def reference() -> str:
         "Protocols, as `protocol: name`; what a study gives itself comes first:",
         "",
     ]
-    lines += [*(f"- `{name}`: {_line(make.__doc__)}" for name, make in PROTOCOLS.items()), ""]
+    lines += [
+        *(f"- `{name}`: {_line(make.__doc__)}" for name, make in ((name, PROTOCOLS.find(name)) for name in PROTOCOLS)),
+        "",
+    ]
     lines += ["## model", "", *_fields(ModelSpec), "### blocks", "", *_fields(BlockSpec)]
     lines += ["### second", "", *_fields(SecondStream)]
     presets = ", ".join(f"`{name}`" for name in [*RETRIEVIT, "okpekpe-MIXER-WIDTHxLAYERS"])

@@ -32,6 +32,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 """For each package, the others whose modules it imports, at the head of a file or inside a function."""
 
+LOOKS_AHEAD = {"study/outcome.py": {"figures", "reporting"}}
+"""What a result offers a notebook, `.plot()` and `.report()`, is built from it: the one place where the flow turns back."""
+
 
 def package(name: str) -> str:
     return name.split(".")[1] if "." in name else ""
@@ -61,9 +64,9 @@ def test_a_package_imports_only_what_it_may():
         if own == "__init__":
             continue
         assert own in MAY_IMPORT, f"{own} is a package that the map does not know"
-        wrong += [
-            f"{path.relative_to(SOURCE)} imports {other}" for other in imports(path) - MAY_IMPORT[own] - {own}
-        ]  # fmt: skip
+        place = str(path.relative_to(SOURCE))
+        known = MAY_IMPORT[own] | LOOKS_AHEAD.get(place, set()) | {own}
+        wrong += [f"{place} imports {other}" for other in imports(path) - known]
     assert not wrong, "\n".join(wrong)
 
 

@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from recollect.papers import PAPERS, paper
+import recollect
+from recollect.papers import PAPERS
 from recollect.spec import digest
 from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store
-from recollect.study.run import run_study
 from recollect.study.spec import Study
 from recollect.train.events import Ended, Saved
 from recollect.train.loop import train
@@ -114,7 +114,7 @@ def grids() -> dict[str, str]:
     """By item and scale: how many runs there are, and a hash of their identities in order."""
     found = {}
     for name in PAPERS:
-        for item in paper(name).items:
+        for item in PAPERS.find(name).items:
             for scale in SCALES:
                 runs = item.runs(scale)
                 found[f"{name}/{item.name} {scale}"] = f"{len(runs)} {digest([run.id for run in runs])}"
@@ -156,7 +156,7 @@ def record() -> None:
     (FOLDER / "checkpoint.safetensors").write_bytes(halfway[0])
     store = FOLDER / "store.sqlite"
     store.unlink(missing_ok=True)
-    run_study(old_study(), Store(store, create=True), device="cpu")
+    recollect.run(old_study(), store=Store(store, create=True), device="cpu", workers=1, progress=False)
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")  # one file
     _write("store.json", frames(store))
@@ -237,7 +237,7 @@ def test_a_recorded_store_reads_as_then(old_store):
 
 
 def test_a_recorded_store_is_not_trained_again(old_store):
-    assert run_study(old_study(), Store(old_store), device="cpu").reused == 8
+    assert recollect.run(old_study(), store=Store(old_store), device="cpu", workers=1, progress=False).reused == 8
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The command line: what it prints, what it writes, and how it says no."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -115,3 +116,42 @@ def test_bad_words_are_one_clear_line_and_exit_code_2(finished, words, message):
     assert result.returncode == 2, result.stdout
     assert re.search(message, result.stderr), result.stderr
     assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("show",), ("--help",)])
+def test_alone_it_prints_help_and_ends_well(tmp_path, words):
+    said = recollect(*words, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert "Usage" in said.stdout
+    assert not said.stderr
+
+
+@pytest.mark.parametrize("words", [("--help",), ("--version",), ("rnu",), ("run", "--help")], ids=" ".join)
+def test_what_needs_no_model_does_not_load_torch(words):
+    code = (
+        "import sys; from recollect.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def complete(line: str, cwd) -> list[str]:
+    """What bash offers for the last word of a line."""
+    words = line.split(" ")
+    environment = {
+        **os.environ, "_RECOLLECT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1),
+    }  # fmt: skip
+    code = "import sys; sys.argv = ['recollect']; from recollect.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=cwd, env=environment)
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_and_names(tmp_path):
+    assert complete("recollect repr", tmp_path) == ["reproduce"]
+    assert {"mamba", "mamba2"} <= set(complete("recollect show model mam", tmp_path))
+    assert "mqar" in complete("recollect show task mq", tmp_path)
+    assert complete("recollect reproduce okp", tmp_path) == ["okpekpe2025"]
+    assert "ray" in complete("recollect run s.yaml --executor r", tmp_path)

@@ -28,6 +28,7 @@ import yaml
 
 from recollect.cli import app
 from recollect.study.plan import make_plan
+from recollect.study.run import expand
 from recollect.study.spec import Study
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +57,8 @@ def blocks(page: Path) -> list[Block]:
 
 
 def tokens(study: Study) -> float:
-    return make_plan(study, None, "cpu", 8, False).total("tokens")
+    (grid,) = expand(study)
+    return make_plan(grid, None, "cpu").total("tokens")
 
 
 def parse(words: list[str]) -> None:

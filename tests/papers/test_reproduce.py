@@ -16,7 +16,7 @@ from recollect.papers.okpekpe2025.decay import DECAY, NEWER
 from recollect.papers.reproduce import plans, reproduce, total
 from recollect.spec import SpecError
 from recollect.store.store import Store
-from recollect.study.run import run_study
+from recollect.study.run import run
 from recollect.study.spec import Study
 
 TRAIN = {"lr": [1e-3, 1e-2], "seed": [1, 2], "steps": 3, "batch": 4, "eval_rows": 4, "test_rows": 8}
@@ -65,10 +65,17 @@ def made(monkeypatch):
     """Make `reproduce` know a paper."""
 
     def know(found: Paper) -> None:
-        monkeypatch.setattr(module, "find_paper", {"made2025": found}.__getitem__)
+        monkeypatch.setattr(module.PAPERS, "find", {"made2025": found}.__getitem__)
 
     know(paper())
     return know
+
+
+def made_up(store, out, item: str = "", **options) -> list[dict]:
+    """The verdicts on the made-up paper, or on one item of it."""
+    return reproduce(
+        f"made2025{item}", store=store, device="cpu", workers=1, out=out, progress=False, **options
+    ).records
 
 
 def trained(store) -> int:
@@ -77,7 +84,7 @@ def trained(store) -> int:
 
 def test_a_paper_is_trained_drawn_and_judged(made, tmp_path):
     store, out = tmp_path / "s.sqlite", tmp_path / "out"
-    records = reproduce("made2025", scale="tiny", store=store, device="cpu", out=out)
+    records = made_up(store, out)
     assert trained(store) == 4, "items share runs"
     assert {p.name for p in out.iterdir()} == {
         "one.png", "one.svg", "one.csv", "two.png", "two.svg", "two.csv", "verdicts.json", "verdicts.md",
@@ -101,16 +108,16 @@ def test_a_paper_is_trained_drawn_and_judged(made, tmp_path):
 
 def test_again_trains_nothing_and_one_item_keeps_the_others_verdicts(made, tmp_path):
     store, out = tmp_path / "s.sqlite", tmp_path / "out"
-    reproduce("made2025", scale="tiny", store=store, device="cpu", out=out)
+    made_up(store, out)
     before = Store(store).query("SELECT id, ended FROM runs ORDER BY id")
-    records = reproduce("made2025", "one", "tiny", store, "cpu", out)
+    assert {record["item"] for record in made_up(store, out, "/one")} == {"one"}
     assert Store(store).query("SELECT id, ended FROM runs ORDER BY id") == before
-    assert {record["item"] for record in records} == {"one", "two"}
+    assert {record["item"] for record in json.loads((out / "verdicts.json").read_text())} == {"one", "two"}
 
 
 def test_draw_only_trains_nothing_and_says_what_is_missing(made, tmp_path):
     store, out = tmp_path / "s.sqlite", tmp_path / "out"
-    records = reproduce("made2025", scale="tiny", store=store, out=out, draw_only=True)
+    records = made_up(store, out, draw_only=True)
     assert trained(store) == 0
     assert {record["answer"] for record in records} == {"not enough runs"}
     assert records[0]["note"] == "0 of 4 runs are there"
@@ -124,7 +131,7 @@ def test_a_failed_run_does_not_stop_the_rest(made, tmp_path):
         "broken", "Broken", "broken", draw, small("broken", f"{file}:Broken"), (Claim("always", "x", always),)
     )
     made(Paper("made2025", "A made-up paper", (broken, *paper().items)))
-    records = reproduce("made2025", scale="tiny", store=tmp_path / "s.sqlite", device="cpu", out=tmp_path / "out")
+    records = made_up(tmp_path / "s.sqlite", tmp_path / "out")
     assert {r["item"]: r["answer"] for r in records} == {
         "broken": "not enough runs",
         "one": "holds",
@@ -145,9 +152,7 @@ def test_what_is_measured_on_models_is_measured_once(made, tmp_path):
     item = Item("m", "Measured", "m", draw, small("m"), (Claim("held", "x", held),), measure=measure)
     made(paper(item))
     for draw_only in (False, False, True):
-        records = reproduce(
-            "made2025", "m", "tiny", tmp_path / "s.sqlite", "cpu", tmp_path / "out", draw_only=draw_only
-        )
+        records = made_up(tmp_path / "s.sqlite", tmp_path / "out", "/m", draw_only=draw_only)
         assert [record["answer"] for record in records] == ["holds"]
     assert calls == [(4, 4, "cpu")]
 
@@ -162,7 +167,7 @@ def test_the_plan_counts_shared_runs_once_and_forgets_what_is_done(made, tmp_pat
     assert runs == 6
     assert 0 < seconds < sum(plan.total("seconds") for plan in planned.values())
     made(paper(other))
-    reproduce("made2025", "one", "tiny", tmp_path / "s.sqlite", "cpu", tmp_path / "out")
+    made_up(tmp_path / "s.sqlite", tmp_path / "out", "/one")
     assert total(plans(items, "tiny", Store(tmp_path / "s.sqlite"), "cpu", 0).values())[0] == 2
 
 
@@ -170,15 +175,15 @@ def test_unknown_names_are_refused(tmp_path):
     with pytest.raises(SpecError, match="did you mean 'okpekpe2025'"):
         reproduce("okpekpe", store=tmp_path / "s.sqlite")
     with pytest.raises(SpecError, match="did you mean 'fig1'"):
-        reproduce("okpekpe2025", "fig_1", store=tmp_path / "s.sqlite")
+        reproduce("okpekpe2025/fig_1", store=tmp_path / "s.sqlite")
     with pytest.raises(SpecError, match="unknown scale 'large'"):
-        reproduce("okpekpe2025", "fig1", "large", store=tmp_path / "s.sqlite")
+        reproduce("okpekpe2025/fig1", scale="large", store=tmp_path / "s.sqlite")
 
 
 def test_decay_is_measured_at_the_best_rate_before_and_after(tmp_path):
     study = Study(name="d", task=TASK, model={"mixer": NEWER, "width": [8, 16], "layers": 1}, train=TRAIN)
     store = Store(tmp_path / "s.sqlite", create=True)
-    run_study(study, store, "cpu")
+    run(study, store=store, device="cpu", workers=1, progress=False)
     runs = module.gather(Item("d", "", "", draw, lambda scale: [study]), "tiny", store)
     assert DECAY.measure is not None
     found = DECAY.measure(runs, study.runs(), "cpu")
@@ -191,17 +196,17 @@ def test_decay_is_measured_at_the_best_rate_before_and_after(tmp_path):
     assert (start != end).any(), "training moved the matrices"
 
 
-def run(*words: object, cwd) -> subprocess.CompletedProcess:
+def command(*words: object, cwd) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-m", "recollect.cli", *map(str, words)], capture_output=True, text=True, cwd=cwd
     )
 
 
 def test_the_commands(tmp_path):
-    listed = run("papers", "zoology2024", "--scale", "tiny", cwd=tmp_path)
+    listed = command("papers", "zoology2024", "--scale", "tiny", cwd=tmp_path)
     assert listed.returncode == 0, listed.stderr
     assert "tradeoff" in listed.stdout
-    drawn = run("reproduce", "okpekpe2025/fig8-10", cwd=tmp_path)
+    drawn = command("reproduce", "okpekpe2025/fig8-10", cwd=tmp_path)
     assert drawn.returncode == 0, drawn.stderr
     folder = tmp_path / "results" / "reproductions" / "tiny" / "okpekpe2025"
     assert {p.name for p in folder.iterdir()} == {
@@ -211,7 +216,7 @@ def test_the_commands(tmp_path):
         "verdicts.json",
         "verdicts.md",
     }
-    wrong = run("reproduce", "okpekpe2025/figure1", cwd=tmp_path)
+    wrong = command("reproduce", "okpekpe2025/figure1", cwd=tmp_path)
     assert wrong.returncode == 2
     assert "did you mean 'fig1'" in wrong.stderr
     assert len(wrong.stderr.strip().splitlines()) == 1

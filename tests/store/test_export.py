@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
+import recollect
 from recollect import Study
 from recollect.spec import SpecError
 from recollect.store.export import export, find, load, specification
 from recollect.store.store import Store, StoreError
-from recollect.study.executors import open_executor
-from recollect.study.run import run_study
 from recollect.train.events import Ended
 from recollect.train.loop import train
 
@@ -74,8 +73,7 @@ def test_weights_that_were_kept_are_exported_without_training(tmp_path, monkeypa
         name="kept", task={"kind": "mqar", "length": 8, "pairs": 1, "vocab": 16}, model={"width": 16}, train=TRAIN
     )
     store = Store(tmp_path / "store.sqlite", create=True)
-    with open_executor(device="cpu", weights=True) as executor:
-        run_study(study, store, executor=executor)
+    recollect.run(study, store=store, device="cpu", workers=1, keep_weights=True, progress=False)
     monkeypatch.setattr("recollect.store.export.train", None)
     for i, run in enumerate(study.runs()):
         made = export(run.id, store, tmp_path / f"model{i}")

@@ -8,7 +8,7 @@ import pytest
 from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.merge import merge
 from recollect.store.store import SCHEMA, Store, StoreBusy, StoreError, weights_file
-from recollect.study.run import run_study
+from recollect.study.run import run
 from recollect.study.spec import Study
 
 
@@ -21,7 +21,7 @@ def study(name: str, rates: list[float]) -> Study:
 def made(path, *studies: Study) -> Store:
     store = Store(path, create=True)
     for one in studies:
-        run_study(one, store, "cpu")
+        run(one, store=store, device="cpu", workers=1, progress=False)
     return store
 
 
@@ -82,7 +82,7 @@ def test_into_a_new_store(two, tmp_path):
     here, there = two
     fresh = Store(tmp_path / "deep" / "fresh.sqlite", create=True)
     assert merge(fresh, [here.path, there.path]).added == 5
-    assert run_study(study("both", [1e-3, 1e-2, 3e-2]), fresh, "cpu").reused == 3
+    assert run(study("both", [1e-3, 1e-2, 3e-2]), store=fresh, device="cpu", workers=1, progress=False).reused == 3
 
 
 def test_another_result_for_the_same_run_is_reported_and_the_first_is_kept(two):

@@ -9,7 +9,7 @@ import pytest
 from recollect.store import frames
 from recollect.store.merge import merge
 from recollect.store.store import Store
-from recollect.study.run import run_study
+from recollect.study.run import run
 from recollect.study.spec import Study
 
 
@@ -33,8 +33,8 @@ def store(tmp_path) -> Store:
 
 
 def test_a_frame_of_arrays(store):
-    run_study(study("s", [1e-3, 1e-2]), store)
-    run_study(study("none", [1e-3], snapshots=0), store)
+    run(study("s", [1e-3, 1e-2]), store=store, device="cpu", workers=1, progress=False)
+    run(study("none", [1e-3], snapshots=0), store=store, device="cpu", workers=1, progress=False)
     frame = frames.snapshots(store, "s")
     assert list(frame["share"]) == [0.5, 1.0, 0.5, 1.0]
     assert list(frame["step"]) == [4, 8, 4, 8]
@@ -47,9 +47,9 @@ def test_a_frame_of_arrays(store):
 
 
 def test_they_come_along_when_stores_are_merged(store, tmp_path):
-    run_study(study("s", [1e-3]), store)
+    run(study("s", [1e-3]), store=store, device="cpu", workers=1, progress=False)
     other = Store(tmp_path / "other.sqlite", create=True)
-    run_study(study("s", [1e-3, 1e-2]), other)
+    run(study("s", [1e-3, 1e-2]), store=other, device="cpu", workers=1, progress=False)
     merge(store, [other.path])
     ours, theirs = (frames.snapshots(s, "s").set_index(["run", "share"])["input"] for s in (store, other))
     assert list(ours.index) == list(theirs.index)
@@ -57,12 +57,12 @@ def test_they_come_along_when_stores_are_merged(store, tmp_path):
 
 
 def test_a_store_of_the_first_schema_gets_its_table(store):
-    run_study(study("s", [1e-3], snapshots=0), store)
+    run(study("s", [1e-3], snapshots=0), store=store, device="cpu", workers=1, progress=False)
     with closing(sqlite3.connect(store.path)) as db, db:
         db.execute("DROP TABLE snapshots")
         db.execute("UPDATE meta SET value = '1' WHERE key = 'schema'")
     again = Store(store.path)
     assert frames.snapshots(again).empty
-    run_study(study("more", [1e-3]), again)
+    run(study("more", [1e-3]), store=again, device="cpu", workers=1, progress=False)
     assert len(frames.snapshots(again, "more")) == 2
     assert len(frames.runs_frame(again)) == 2

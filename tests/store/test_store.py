@@ -12,8 +12,9 @@ import pytest
 from recollect.store import frames
 from recollect.store import store as store_module
 from recollect.store.store import SCHEMA, Store, StoreBusy, StoreError
-from recollect.study.run import pack, run_study
+from recollect.study.run import run
 from recollect.study.spec import Study
+from recollect.study.trainer import pack
 
 
 def study(name="s", **train) -> Study:
@@ -36,19 +37,19 @@ def store(tmp_path) -> Store:
 
 
 def test_results_are_kept_and_never_trained_twice(store):
-    first = run_study(study(), store)
+    first = run(study(), store=store, device="cpu", workers=1, progress=False)
     assert dict(first.ended) == {"finished": 4}
     before = frames.runs_frame(store)
-    again = run_study(study(), store)
+    again = run(study(), store=store, device="cpu", workers=1, progress=False)
     assert (again.reused, dict(again.ended)) == (4, {})
-    larger = run_study(study("larger", lr=[1e-3, 1e-2, 1e-1]), store)
+    larger = run(study("larger", lr=[1e-3, 1e-2, 1e-1]), store=store, device="cpu", workers=1, progress=False)
     assert (larger.reused, larger.ended["finished"]) == (4, 2), "another study reuses what it shares"
     pd.testing.assert_frame_equal(frames.runs_frame(store, "s"), before)
     assert len(frames.runs_frame(store, "larger")) == 6
 
 
 def test_frames_hold_what_was_measured(store):
-    run_study(study(), store)
+    run(study(), store=store, device="cpu", workers=1, progress=False)
     runs, curves, slices = (
         frames.runs_frame(store, "s"),
         frames.curves_frame(store, "s"),
@@ -65,7 +66,7 @@ def test_frames_hold_what_was_measured(store):
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "json"])
 def test_frames_can_be_written_and_read_again(store, tmp_path, ending):
-    run_study(study(), store)
+    run(study(), store=store, device="cpu", workers=1, progress=False)
     frame = frames.runs_frame(store)
     frames.write(frame, tmp_path / f"out.{ending}")
     read = getattr(pd, f"read_{ending}")(tmp_path / f"out.{ending}")
@@ -105,7 +106,7 @@ def test_strange_files_are_refused(tmp_path):
 
 
 def test_a_store_of_a_newer_schema_is_refused_untouched(store):
-    run_study(study(), store)
+    run(study(), store=store, device="cpu", workers=1, progress=False)
     with sqlite3.connect(store.path) as db:
         db.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (str(SCHEMA + 1),))
     db.close()
@@ -155,7 +156,7 @@ def test_a_store_of_the_first_version_opens_and_goes_on(old):
     assert store.studies() == {"old": ["0123456789abcdef"]}
     (row,) = frames.runs_frame(store, "old").to_dict("records")
     assert (row["accuracy"], row["final.loss"], row["train.lr"]) == (0.5, 1.5, 0.01)
-    assert run_study(study(), store).ended["finished"] == 4
+    assert run(study(), store=store, device="cpu", workers=1, progress=False).ended["finished"] == 4
     assert len(frames.runs_frame(store)) == 5
 
 
@@ -203,7 +204,7 @@ def test_on_a_network_file_system_the_store_has_a_rollback_journal(tmp_path, mon
     store = Store(tmp_path / "store.sqlite", create=True)
     with store.writing() as writer:
         assert writer._connection.execute("PRAGMA journal_mode").fetchone() == (mode,)
-    assert run_study(study(), store).ended["finished"] == 4
+    assert run(study(), store=store, device="cpu", workers=1, progress=False).ended["finished"] == 4
     assert len(frames.runs_frame(store)) == 4
 
 
@@ -212,7 +213,7 @@ def test_a_store_whose_creation_was_cut_short_is_made_again(store):
     store.path.with_name("store.sqlite.draft").write_bytes(b"SQLite format 3 and then the power went")
     store.path.touch()
     assert Store(store.path).done() == {}
-    assert run_study(study(), store).ended["finished"] == 4
+    assert run(study(), store=store, device="cpu", workers=1, progress=False).ended["finished"] == 4
     assert {path.name for path in store.path.parent.iterdir()} <= {"store.sqlite", "store.sqlite.lock"}
 
 
@@ -230,7 +231,7 @@ def test_configurations_are_told_apart_by_what_differs_among_runs_of_one_model(s
     task = {"kind": "mqar", "length": 16, "pairs": [1, 2], "vocab": 32}
     model = [{"mixer": "attention", "layers": 2}, {"mixer": {"kind": "attention", "conv": "k"}, "layers": 1}]
     train = {"steps": 2, "batch": 4, "lr": [1e-3, 1e-2], "test_rows": 8, "eval_rows": 8}
-    run_study(Study(name="s", task=task, model=model, train=train), store)
+    run(Study(name="s", task=task, model=model, train=train), store=store, device="cpu", workers=1, progress=False)
     names = list(dict.fromkeys(frames.runs_frame(store)["configuration"]))
     assert sorted(names) == [
         "attention(conv=k), pairs=1", "attention(conv=k), pairs=2", "attention, pairs=1", "attention, pairs=2",

@@ -11,9 +11,12 @@ import pytest
 from recollect.spec import SpecError
 from recollect.store.frames import TIMINGS, curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store
-from recollect.study.executors import Broken, Done, InProcess, Workers, open_executor
-from recollect.study.run import Note, run_study
+from recollect.study.executors import EXECUTORS
+from recollect.study.executors.base import Broken, Done, Resources
+from recollect.study.executors.local import InProcess, Local, Workers
+from recollect.study.run import run
 from recollect.study.spec import Study
+from recollect.study.trainer import Note
 from recollect.train.events import Measured
 
 OWN = """
@@ -53,10 +56,12 @@ def here(tmp_path, monkeypatch) -> Path:
 def test_workers_give_the_results_of_this_process_to_the_bit_own_code_included(here):
     asked = study(mixer=["attention", "own.py:Own"])
     alone, shared = Store("alone.sqlite", create=True), Store("shared.sqlite", create=True)
-    run_study(asked, alone, "cpu", cohort=3)
-    with open_executor(device="cpu", workers=2) as workers:
-        outcome = run_study(asked, shared, cohort=2, executor=workers)
-        assert run_study(asked, shared, executor=workers).reused == 12, "an executor serves more than one study"
+    run(asked, store=alone, device="cpu", workers=1, cohort=3, progress=False)
+    with Local.start(Resources(device="cpu", workers=2)) as workers:
+        outcome = run(asked, store=shared, executor=workers, cohort=2, progress=False)
+        assert run(asked, store=shared, executor=workers, progress=False).reused == 12, (
+            "an executor serves more than one study"
+        )
     assert outcome.ended == {"finished": 8, "diverged": 4}
     assert_same(alone, shared)
     assert set(runs_frame(shared)["device"]) == {"cpu"}
@@ -69,15 +74,17 @@ def test_a_worker_that_is_silent_for_long_is_told_of_and_waited_for(here, monkey
     def watch(cohort, event):
         notes.extend([event.text] if isinstance(event, Note) else [])
 
-    with open_executor(device="cpu", workers=2) as workers:
-        outcome = run_study(study(), Store("one.sqlite", create=True), cohort=3, watch=watch, executor=workers)
+    with Local.start(Resources(device="cpu", workers=2)) as workers:
+        outcome = run(
+            study(), store=Store("one.sqlite", create=True), executor=workers, cohort=3, sinks=[watch], progress=False
+        )
     assert outcome.ended == {"finished": 4, "diverged": 2}
     assert any(note.startswith("nothing heard of 3 runs of attention") for note in notes), notes
 
 
 def test_a_killed_worker_is_replaced_and_its_cohort_goes_on_from_its_snapshot(here):
     alone, shared = Store("alone.sqlite", create=True), Store("shared.sqlite", create=True)
-    run_study(study(), alone, "cpu")
+    run(study(), store=alone, device="cpu", workers=1, progress=False)
     killed, steps, notes = [], [], []
     with Workers("cpu", ["cpu", "cpu"], every=0.0) as workers:
 
@@ -92,7 +99,7 @@ def test_a_killed_worker_is_replaced_and_its_cohort_goes_on_from_its_snapshot(he
                     os.kill(worker.process.pid, signal.SIGKILL)
                     time.sleep(0.1)
 
-        outcome = run_study(study(), shared, cohort=6, watch=watch, executor=workers)
+        outcome = run(study(), store=shared, executor=workers, cohort=6, sinks=[watch], progress=False)
         pids = {worker.process.pid for worker in workers._workers}
     assert len(killed) == 1
     assert killed[0] not in pids, "replaced"
@@ -115,7 +122,7 @@ class Dying(InProcess):
 
 def test_a_worker_that_dies_after_its_last_result_costs_nothing(here):
     store = Store("store.sqlite", create=True)
-    outcome = run_study(study(), store, cohort=2, executor=Dying("cpu", every=60.0))
+    outcome = run(study(), store=store, executor=Dying("cpu", every=60.0), cohort=2, progress=False)
     assert sum(outcome.ended.values()) == 6
     assert store.query("SELECT * FROM failures") == []
 
@@ -135,8 +142,8 @@ def test_a_run_that_kills_its_worker_each_time_is_given_up(here):
     store = Store("store.sqlite", create=True)
     asked = study(mixer=["attention", "own.py:Own"])
     asked = asked.changed(train=asked.train | {"lr": 1e-2})
-    with open_executor(device="cpu", workers=2) as workers:
-        outcome = run_study(asked, store, executor=workers, attempts=1)
+    with Local.start(Resources(device="cpu", workers=2)) as workers:
+        outcome = run(asked, store=store, executor=workers, attempts=1, progress=False)
     assert outcome.ended == {"finished": 2}
     assert len(outcome.failed) == 2
     assert all("died (SIGKILL)" in error for error in outcome.failed.values())
@@ -149,7 +156,7 @@ def test_code_edited_while_a_study_runs_is_not_kept_under_the_old_name(here):
     def edit(*_):
         (here / "own.py").write_text(OWN + "# edited\n")
 
-    outcome = run_study(asked, store, "cpu", cohort=3, watch=edit)
+    outcome = run(asked, store=store, device="cpu", workers=1, cohort=3, sinks=[edit], progress=False)
     assert sum(outcome.ended.values()) == 3, "the cohort that had begun"
     assert len(outcome.failed) == 3
     assert all("other code here than when the study began" in error for error in outcome.failed.values())
@@ -157,6 +164,6 @@ def test_code_edited_while_a_study_runs_is_not_kept_under_the_old_name(here):
 
 def test_bad_choices_are_refused():
     with pytest.raises(SpecError, match="executor 'lokal': did you mean 'local'"):
-        open_executor("lokal")
+        EXECUTORS.find("lokal")
     with pytest.raises(SpecError, match="device 'abacus' cannot be used"):
-        open_executor(device="abacus")
+        Local.start(Resources(device="abacus"))

@@ -17,9 +17,11 @@ import yaml
 
 from recollect.store.frames import TIMINGS, curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store, StoreError
-from recollect.study.executors import InProcess, base
-from recollect.study.run import Note, run_study
+from recollect.study.executors import base
+from recollect.study.executors.local import InProcess
+from recollect.study.run import run
 from recollect.study.spec import Study
+from recollect.study.trainer import Note
 from recollect.train.events import Ended, Measured
 
 FUSSY = """
@@ -71,7 +73,7 @@ def here(tmp_path, monkeypatch) -> Path:
 def whole(here) -> Store:
     """What the study gives when nothing happens."""
     store = Store("whole.sqlite", create=True)
-    run_study(study(), store, "cpu")
+    run(study(), store=store, device="cpu", workers=1, progress=False)
     return store
 
 
@@ -92,7 +94,7 @@ def test_a_run_that_raises_is_found_in_its_cohort_and_reported_alone(here):
     assert all([attempt for run, attempt, _ in records if run == id] == [1, 2, 3, 4, 5] for id in bad)
     good = Store("good.sqlite", create=True)
     with pytest.warns(UserWarning, match="one after another"):
-        run_study(study("fussy.py:Fussy", "0.003"), good, "cpu")
+        run(study("fussy.py:Fussy", "0.003"), store=good, device="cpu", workers=1, progress=False)
     assert_same(store, good)
 
 
@@ -106,11 +108,11 @@ def test_after_the_cause_is_gone_the_same_command_goes_on(whole, monkeypatch):
         return train(members, *rest)
 
     monkeypatch.setattr(base, "train", faulty)
-    outcome = run_study(study(), store, "cpu")
+    outcome = run(study(), store=store, device="cpu", workers=1, progress=False)
     assert outcome.failed == {bad: "RuntimeError: planted"}
     assert outcome.ended["finished"] == 7
     monkeypatch.setattr(base, "train", train)
-    assert run_study(study(), store, "cpu").ended == {"finished": 1}
+    assert run(study(), store=store, device="cpu", workers=1, progress=False).ended == {"finished": 1}
     assert_same(store, whole)
 
 
@@ -134,7 +136,7 @@ def test_out_of_memory_halves_the_cohort_and_those_after_it_and_fails_nothing(wh
             notes.append(event.text)
 
     monkeypatch.setattr(base, "train", small)
-    outcome = run_study(study(), store, "cpu", cohort=4, watch=watch)
+    outcome = run(study(), store=store, device="cpu", workers=1, cohort=4, sinks=[watch], progress=False)
     assert outcome.ended == {"finished": 8}
     assert sizes == [4, 2, 2, 2, 2], "found out once"
     assert notes == ["out of memory with 4 runs of attention at once; 2 from now on"]
@@ -152,7 +154,7 @@ def test_a_cohort_too_large_for_the_memory_measured_is_cut_to_what_fits_before_i
 
     monkeypatch.setattr(base, "train", watched)
     monkeypatch.setattr(base, "_room", lambda runs, device: 3)
-    assert run_study(study(), store, "cpu", cohort=8).ended == {"finished": 8}
+    assert run(study(), store=store, device="cpu", workers=1, cohort=8, progress=False).ended == {"finished": 8}
     assert sizes == [3, 2, 3]
     assert_same(store, whole)
 
@@ -162,7 +164,7 @@ def test_a_run_that_does_not_fit_alone_fails(here, monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(base, "train", never)
-    outcome = run_study(study(), Store("store.sqlite", create=True), "cpu")
+    outcome = run(study(), store=Store("store.sqlite", create=True), device="cpu", workers=1, progress=False)
     assert len(outcome.failed) == 8
 
 
@@ -170,7 +172,7 @@ def test_out_of_memory_inside_the_model_is_not_taken_for_a_model_that_cannot_be_
     (here / "hungry.py").write_text(FUSSY.replace("if not x.isfinite().all():", "if True:").replace(
         'ArithmeticError("this is no number")', 'RuntimeError("not enough memory")'))  # fmt: skip
     store = Store("store.sqlite", create=True)
-    outcome = run_study(study("hungry.py:Fussy"), store, "cpu")  # warnings are errors
+    outcome = run(study("hungry.py:Fussy"), store=store, device="cpu", workers=1, progress=False)  # warnings are errors
     assert set(outcome.failed.values()) == {"RuntimeError: not enough memory"}
 
 
@@ -187,7 +189,15 @@ def test_a_gpu_that_runs_out_of_memory_gets_smaller_cohorts(here):
 
     torch.cuda.set_per_process_memory_fraction(3e9 / torch.cuda.get_device_properties(0).total_memory)
     try:
-        outcome = run_study(asked, Store("store.sqlite", create=True), "cuda", cohort=16, watch=watch)
+        outcome = run(
+            asked,
+            store=Store("store.sqlite", create=True),
+            device="cuda",
+            workers=1,
+            cohort=16,
+            sinks=[watch],
+            progress=False,
+        )
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert sum(outcome.ended.values()) == 16
@@ -207,7 +217,9 @@ def interrupted(store: Store, when, asked: Study | None = None) -> None:
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        run_study(asked or study(), store, cohort=4, watch=watch, executor=InProcess("cpu", every=0.0))
+        run(
+            asked or study(), store=store, executor=InProcess("cpu", every=0.0), cohort=4, sinks=[watch], progress=False
+        )
 
 
 def test_a_moved_store_goes_on_from_its_snapshots(whole, here):
@@ -223,7 +235,7 @@ def test_a_moved_store_goes_on_from_its_snapshots(whole, here):
         if isinstance(event, Measured):
             first.append(event.step)
 
-    run_study(study(), moved, "cpu", cohort=4, watch=watch)
+    run(study(), store=moved, device="cpu", workers=1, cohort=4, sinks=[watch], progress=False)
     assert first == [20, 40, 20, 40], "the first cohort went on at step 19: after that snapshot, before the measurement"
     assert_same(moved, whole)
     assert not moved.checkpoints.exists()
@@ -232,7 +244,7 @@ def test_a_moved_store_goes_on_from_its_snapshots(whole, here):
 def test_members_that_ended_since_the_snapshot_are_not_repeated(here):
     asked = study(lr="1000.0")  # diverges at the first measurement, and leaves
     whole, store = Store("whole.sqlite", create=True), Store("store.sqlite", create=True)
-    run_study(asked, whole, "cpu")
+    run(asked, store=whole, device="cpu", workers=1, progress=False)
     saved = InProcess("cpu", every=0.0)
     last = [run.id for run in asked.runs() if run.train.lr > 1]
 
@@ -245,7 +257,7 @@ def test_members_that_ended_since_the_snapshot_are_not_repeated(here):
 
     raise_later: list = []
     with pytest.raises(Interrupted):
-        run_study(asked, store, cohort=8, watch=watch, executor=saved)
+        run(asked, store=store, executor=saved, cohort=8, sinks=[watch], progress=False)
     assert set(store.done()) == set(last)
     trained: list[str] = []
 
@@ -253,7 +265,7 @@ def test_members_that_ended_since_the_snapshot_are_not_repeated(here):
         if isinstance(event, Ended):
             trained.append(event.run.id)
 
-    run_study(asked, store, "cpu", cohort=2, watch=count)
+    run(asked, store=store, device="cpu", workers=1, cohort=2, sinks=[count], progress=False)
     assert len(trained) == 6
     assert not set(trained) & set(last)
     assert_same(store, whole)
@@ -269,7 +281,9 @@ def test_a_snapshot_that_cannot_be_used_costs_the_time_and_nothing_else(whole):
         if isinstance(event, Note):
             notes.append(event.text)
 
-    assert run_study(study(), store, "cpu", cohort=4, watch=watch).ended == {"finished": 8}
+    assert run(study(), store=store, device="cpu", workers=1, cohort=4, sinks=[watch], progress=False).ended == {
+        "finished": 8
+    }
     assert "start anew" in notes[0]
     assert_same(store, whole)
 
@@ -277,7 +291,7 @@ def test_a_snapshot_that_cannot_be_used_costs_the_time_and_nothing_else(whole):
 def test_snapshots_of_another_study_are_left_alone(here):
     store = Store("store.sqlite", create=True)
     interrupted(store, lambda event: isinstance(event, Measured) and event.step == 20)
-    run_study(study(lr="0.1", steps=20).changed(name="other"), store, "cpu")
+    run(study(lr="0.1", steps=20).changed(name="other"), store=store, device="cpu", workers=1, progress=False)
     assert len(list(store.checkpoints.iterdir())) == 1
 
 
@@ -355,5 +369,5 @@ def test_a_disk_that_fails_in_the_middle_of_a_transaction_leaves_it_out(here, mo
 
     monkeypatch.setattr("recollect.store.store._best", fail)
     with pytest.raises(StoreError, match=r"cannot write to store\.sqlite \(disk I/O error\)"):
-        run_study(study(), store, "cpu")
+        run(study(), store=store, device="cpu", workers=1, progress=False)
     assert store.done() == {}

@@ -13,8 +13,8 @@ from recollect.mixers import MIXERS
 from recollect.models.model import build
 from recollect.store.store import Store
 from recollect.study.cost import CPU, gpu_seconds, work_of
-from recollect.study.plan import make_plan, timed
-from recollect.study.run import run_study
+from recollect.study.plan import Plan, make_plan, timed
+from recollect.study.run import expand, run
 from recollect.study.spec import Study
 
 TASK = {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32}
@@ -30,6 +30,11 @@ class Shy(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.out(x)
+
+
+def plan_of(asked: Study, *arguments, **options) -> Plan:
+    (grid,) = expand(asked)
+    return make_plan(grid, *arguments, **options)
 
 
 def study(**fields) -> Study:
@@ -60,9 +65,9 @@ def test_every_built_in_mixer_is_counted_and_needs_no_memory_for_it(mixer):
 
 
 def test_runs_done_and_left_cohorts_and_totals(store):
-    run_study(study(), store, "cpu")
+    run(study(), store=store, device="cpu", workers=1, progress=False)
     larger = study(model={"width": [16, 32], "layers": 1}, train={**TRAIN, "seed": [1, 2, 3]})
-    plan = make_plan(larger, store, "cpu", cohort=4)
+    plan = plan_of(larger, store, "cpu", cohort=4)
     assert [(part.label, part.runs, part.done, len(part.left), part.cohorts) for part in plan.parts] == [
         ("attention, width=16", 6, 4, 2, 1),
         ("attention, width=32", 6, 0, 6, 2),
@@ -72,18 +77,18 @@ def test_runs_done_and_left_cohorts_and_totals(store):
 
 
 def test_time_is_from_the_store_where_it_knows_the_shape_then_from_steps_then_from_other_runs(store):
-    run_study(study(), store, "cpu")
+    run(study(), store=store, device="cpu", workers=1, progress=False)
     both = study(model={"width": [16, 32], "layers": 1}, train={**TRAIN, "seed": [1, 2, 3]})
-    plan = make_plan(both, store, "cpu", cohort=4)
+    plan = plan_of(both, store, "cpu", cohort=4)
     assert [part.basis for part in plan.parts] == ["measured", "other runs"]
     ((seconds,),) = store.query("SELECT avg(seconds) FROM runs")
     assert plan.parts[0].seconds == pytest.approx(2 * seconds)
-    assert [part.basis for part in make_plan(both, store, "cpu", 4, calibrate=True).parts] == ["measured", "timed now"]
-    fresh = make_plan(both, None, "cpu", 4)
+    assert [part.basis for part in plan_of(both, store, "cpu", 4, calibrate=True).parts] == ["measured", "timed now"]
+    fresh = plan_of(both, None, "cpu", 4)
     assert [part.basis for part in fresh.parts] == ["assumed", "assumed"]
     assert fresh.parts[0].seconds == pytest.approx(fresh.parts[0].flops / CPU)
     assert any("--calibrate" in warning for warning in fresh.warnings)
-    elsewhere = make_plan(both, store, "cuda", 4).parts[1]
+    elsewhere = plan_of(both, store, "cuda", 4).parts[1]
     assert (elsewhere.basis, elsewhere.cohorts) == ("H200 model", 2)
     told = 4 * gpu_seconds(elsewhere.example, 4) + 2 * gpu_seconds(elsewhere.example, 2)
     assert elsewhere.seconds == pytest.approx(told)
@@ -93,7 +98,7 @@ def test_where_compiling_takes_long_sharing_the_gpu_is_advised():
     advised = [
         any(
             "--workers" in warning
-            for warning in make_plan(study(train={**TRAIN, "steps": steps}), None, device, 8).warnings
+            for warning in plan_of(study(train={**TRAIN, "steps": steps}), None, device, 8).warnings
         )
         for device, steps in (("cuda", 100), ("cuda", 10**6), ("cpu", 100))
     ]
@@ -102,21 +107,21 @@ def test_where_compiling_takes_long_sharing_the_gpu_is_advised():
 
 def test_a_few_timed_steps_foretell_a_run(store):
     one = study(train={**TRAIN, "steps": 150, "eval_every": 150})
-    run_study(one, store, "cpu")
+    run(one, store=store, device="cpu", workers=1, progress=False)
     ((taken,),) = store.query("SELECT sum(seconds) FROM runs")
     told = timed(one.runs(), "cpu").seconds(work_of(one.runs()[0]), len(one.runs()), cohorts=1)
     assert taken / 6 < told < taken * 6
 
 
 def test_a_mixer_that_does_not_tell_its_operations_is_warned_of():
-    plan = make_plan(study(model={"mixer": f"{__file__}:Shy", "width": 16, "layers": 1}), None, "cpu", 8)
+    plan = plan_of(study(model={"mixer": f"{__file__}:Shy", "width": 16, "layers": 1}), None, "cpu", 8)
     assert any("does not tell its operations" in warning for warning in plan.warnings)
     assert plan.total("flops") > 0
 
 
 def test_a_search_is_planned_with_the_most_it_may_ask_for(store):
     train = {**TRAIN, "lr": "logspace(1e-5, 1e-1, 17)", "seed": [1, 2, 3]}
-    plan = make_plan(study(train=train, search="window"), store, "cpu", 8)
+    plan = plan_of(study(train=train, search="window"), store, "cpu", 8)
     assert (plan.searches, plan.total("runs"), plan.left) == (1, 51, 25)
 
 

@@ -13,10 +13,11 @@ import pytest
 from recollect.spec import SpecError
 from recollect.store.frames import TIMINGS, curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store
-from recollect.study.executors import open_executor
-from recollect.study.executors.ray import knock
-from recollect.study.run import Note, run_study
+from recollect.study.executors.base import Resources
+from recollect.study.executors.ray import Ray, knock
+from recollect.study.run import run
 from recollect.study.spec import Study
+from recollect.study.trainer import Note
 from recollect.train.events import Measured
 
 OWN = """
@@ -68,7 +69,7 @@ def cluster():
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_a_lost_node_costs_what_came_after_the_last_snapshot_and_no_run(here, cluster):
     alone, shared = Store("alone.sqlite", create=True), Store("shared.sqlite", create=True)
-    run_study(study(), alone, "cpu", cohort=3)
+    run(study(), store=alone, device="cpu", workers=1, cohort=3, progress=False)
     notes, steps, lost = [], {}, []
 
     def watch(cohort, event):
@@ -80,9 +81,9 @@ def test_a_lost_node_costs_what_came_after_the_last_snapshot_and_no_run(here, cl
                 lost.append(cluster.second)  # both nodes are in the middle of a cohort
                 cluster.remove_node(cluster.second, allow_graceful=False)
 
-    with open_executor("ray", "auto", address=cluster.address, every=0.2) as nodes:
+    with Ray.start(Resources(checkpoint_every=0.2, options={"address": cluster.address})) as nodes:
         assert (nodes.device, nodes.slots) == ("cpu", 4)
-        outcome = run_study(study(), shared, cohort=3, watch=watch, executor=nodes)
+        outcome = run(study(), store=shared, executor=nodes, cohort=3, sinks=[watch], progress=False)
     assert lost
     assert any("node it was running on is dead" in text and text.endswith("trying again") for text in notes)
     assert not outcome.failed, shared.query("SELECT traceback FROM failures ORDER BY rowid DESC LIMIT 1")[0][0]
@@ -105,7 +106,7 @@ def test_the_command_line_runs_on_a_cluster(here, cluster):
     assert done.returncode == 0, done.stderr
     assert "trained: 4 diverged, 8 finished" in done.stdout
     alone = Store("alone.sqlite", create=True)
-    run_study(study(steps=50), alone, "cpu")
+    run(study(steps=50), store=alone, device="cpu", workers=1, progress=False)
     for a, b in zip(frames(Store("ray.sqlite")), frames(alone), strict=True):
         pd.testing.assert_frame_equal(a, b, check_exact=True)
 
@@ -155,13 +156,13 @@ def test_a_port_that_stays_silent_or_speaks_otherwise_is_refused(monkeypatch):
 def test_an_address_of_another_form_is_refused(address):
     pytest.importorskip("ray", reason="needs the extra: pip install 'recollect[ray]'")
     with pytest.raises(SpecError, match="expected host:port"):
-        open_executor("ray", address=address)
+        Ray.start(Resources(options={"address": address}))
 
 
 def test_without_the_extra_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SpecError, match=r'executor \'ray\' needs an extra: pip install "recollect\[ray\]"'):
-        open_executor("ray")
+        Ray.start(Resources())
 
 
 def test_no_cluster_on_this_machine_is_said(monkeypatch):
@@ -171,7 +172,7 @@ def test_no_cluster_on_this_machine_is_said(monkeypatch):
     with pytest.raises(
         SpecError, match="cannot use the Ray cluster at 'auto': Could not find any running Ray instance"
     ):
-        open_executor("ray")
+        Ray.start(Resources())
 
 
 def test_a_cluster_of_this_machine_that_is_gone_is_one_line(monkeypatch):
@@ -179,4 +180,4 @@ def test_a_cluster_of_this_machine_that_is_gone_is_one_line(monkeypatch):
     monkeypatch.setattr(services, "find_gcs_addresses", set)
     monkeypatch.setattr(services, "find_bootstrap_address", lambda _: "127.0.0.2:1")
     with pytest.raises(SpecError, match=r"no Ray cluster answers at 127\.0\.0\.2:1"):
-        open_executor("ray")
+        Ray.start(Resources())

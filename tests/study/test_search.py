@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 import yaml
 
+import recollect
 from recollect.spec import SpecError
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store
+from recollect.study.executors.base import Broken, Done, Executor
 from recollect.study.grid import axis
-from recollect.study.search.rounds import configurations, search_windows
+from recollect.study.search.base import Searched
+from recollect.study.search.finder import WindowFinder
 from recollect.study.search.window import WindowSearch
-from recollect.study.spec import SearchSpec, Study
-from recollect.train.events import Ended
+from recollect.study.spec import Study
+from recollect.train.events import Ended, Measured
 
 _PATH = Path(__file__).parents[2] / "benchmarks" / "window_search.py"
 _SPEC = importlib.util.spec_from_file_location("window_search", _PATH)
@@ -24,6 +27,7 @@ bench = importlib.util.module_from_spec(_SPEC)
 sys.modules["window_search"] = bench
 _SPEC.loader.exec_module(bench)
 
+THRESHOLD = 0.95
 COST = bench.Cost(5.0, 23.0, 36)
 RATES = tuple(axis("logspace", 1e-5, 1e-1, 17))
 SEEDS = (42, 123, 777)
@@ -49,7 +53,7 @@ def made(kind: str, points: int, draws: int):
     ],
 )
 def test_both_edges_are_found_to_one_step_with_part_of_the_runs(kind, points, usual, most):
-    tried = [bench.search(sweep, SearchSpec(), COST) for sweep in made(kind, points, 60)]
+    tried = [bench.search(sweep, WindowSearch(), COST) for sweep in made(kind, points, 60)]
     assert max(one.error for one in tried) <= 1
     assert np.mean([one.share for one in tried]) <= usual
     assert max(one.share for one in tried) <= most
@@ -61,14 +65,14 @@ def test_a_window_of_one_rate_is_found_wherever_it_lies(place, steepness):
     x = np.arange(17)
     sigmoid = [1 / (1 + np.exp(np.clip((abs(x - place) - 0.5) / (0.1 * steepness), -50, 50)))] * 3
     sweep = bench.Sweep("sigmoid", RATES, SEEDS, np.array(sigmoid).T)
-    tried = bench.search(sweep, SearchSpec(), COST)
+    tried = bench.search(sweep, WindowSearch(), COST)
     assert not math.isnan(sweep.edges()[0])
     assert tried.error <= 1
     assert tried.share <= 0.5
 
 
 def test_random_search_and_four_rates_do_worse_with_as_many_runs():
-    tried = bench.compare(made("wide", 17, 60), SearchSpec(), COST)
+    tried = bench.compare(made("wide", 17, 60), WindowSearch(), COST)
     near = {name: np.mean([one.error <= 1 for one in all_of]) for name, all_of in tried.items()}
     assert near["search"] == 1
     assert max(near["random"], near["four rates"]) < 0.9
@@ -78,7 +82,7 @@ def test_both_edges_of_recorded_sweeps_are_found_with_part_of_the_runs():
     sweeps = bench.recorded(_PATH.with_name("sweeps.csv"))
     assert len(sweeps) >= 6
     for sweep in sweeps:
-        tried = bench.search(sweep, SearchSpec(), COST)
+        tried = bench.search(sweep, WindowSearch(), COST)
         assert tried.error <= 1, sweep.name
         assert tried.share <= (0.5 if math.isnan(sweep.edges()[0]) else 0.4), sweep.name
 
@@ -87,28 +91,28 @@ def test_both_edges_of_recorded_sweeps_are_found_with_part_of_the_runs():
 def test_cut_short_anywhere_it_asks_for_the_same_runs(kind):
     generator = np.random.default_rng(0)
     for sweep in made(kind, 17, 10):
-        search = WindowSearch(sweep.rates, sweep.seeds, SearchSpec())
-        whole = search.asked(sweep.results)
+        finder = WindowFinder(sweep.rates, sweep.seeds, THRESHOLD)
+        whole = finder.asked(sweep.results)
         known = {}
-        while wanted := search.next_runs(known):
+        while wanted := finder.next_points(known):
             some = generator.permutation(len(wanted))[: generator.integers(1, len(wanted) + 1)]
             known |= {wanted[i]: sweep.results[wanted[i]] for i in some}
         assert sorted(known) == sorted(whole)
-        assert search.found(known) == search.found(sweep.results), "runs of a dense study change no decision"
+        assert finder.found(known) == finder.found(sweep.results), "runs of a dense study change no decision"
 
 
 def test_a_run_that_diverged_unmeasured_fails():
-    search = WindowSearch(RATES, SEEDS, SearchSpec())
+    finder = WindowFinder(RATES, SEEDS, THRESHOLD)
     accuracy = {(rate, seed): 1.0 if rate < 1e-3 else math.nan for rate in RATES for seed in SEEDS}
-    found = search.found(accuracy)
+    found = finder.found(accuracy)
     assert (found.open_low, found.open_high, found.settled) == (True, False, True)
     assert found.low == 1e-5
     assert 5e-4 < found.high < 1e-3
 
 
 def test_a_window_as_wide_as_the_grid_is_open_at_both_ends():
-    search = WindowSearch(RATES, SEEDS, SearchSpec())
-    found = search.found({(rate, seed): 1.0 for rate in RATES for seed in SEEDS})
+    finder = WindowFinder(RATES, SEEDS, THRESHOLD)
+    found = finder.found({(rate, seed): 1.0 for rate in RATES for seed in SEEDS})
     assert (found.open_low, found.open_high, found.settled, found.runs) == (True, True, True, 9)
 
 
@@ -116,16 +120,16 @@ def test_one_bad_seed_closes_a_rate_and_a_doubtful_one_does_not():
     rates = tuple(axis("logspace", 1e-5, 1e-1, 5))
     accuracy = {(rate, seed): 0.1 for rate in rates for seed in SEEDS}
     accuracy |= {(1e-3, 42): 0.94, (1e-3, 123): 0.97, (1e-3, 777): 0.96}
-    search = WindowSearch(rates, SEEDS, SearchSpec(max_runs=15))
-    found = search.found(accuracy)
+    finder = WindowFinder(rates, SEEDS, THRESHOLD, limit=15)
+    found = finder.found(accuracy)
     assert (found.low < 1e-3 < found.high, found.runs, found.settled) == (True, 7, True)
 
 
 def test_the_runs_allowed_are_kept_to_and_the_doubt_is_told():
     sweep = made("seeds disagree", 33, 1)[0]
     for allowed in (5, 9, 12):
-        search = WindowSearch(sweep.rates, sweep.seeds, SearchSpec(max_runs=allowed))
-        found = search.found(sweep.results)
+        finder = WindowFinder(sweep.rates, sweep.seeds, THRESHOLD, limit=allowed)
+        found = finder.found(sweep.results)
         assert found.runs == allowed
         assert not found.settled
 
@@ -133,7 +137,7 @@ def test_the_runs_allowed_are_kept_to_and_the_doubt_is_told():
 def test_a_coarser_resolution_needs_fewer_runs():
     sweep = made("wide", 33, 1)[0]
     runs = [
-        WindowSearch(sweep.rates, sweep.seeds, SearchSpec(resolution=decades)).found(sweep.results).runs
+        WindowFinder(sweep.rates, sweep.seeds, THRESHOLD, resolution=decades).found(sweep.results).runs
         for decades in (0.0, 0.25, 0.5)
     ]
     assert runs[0] > runs[1] > runs[2]
@@ -150,28 +154,45 @@ def store(tmp_path) -> Store:
     return Store(tmp_path / "store.sqlite", create=True)
 
 
-def pretend(store: Store, accuracy, trained: list, stop_after: int = 10**9, broken: str = ""):
-    """Training that knows the answer: writes what `accuracy(run)` says."""
+class Pretending(Executor):
+    """Training that knows the answer: gives what `accuracy(run)` says, and may be stopped or break."""
 
-    def train(chosen: Study) -> dict[str, str]:
-        failed = {}
-        with store.writing() as writer:
-            done = store.done()
-            writer.add_study(chosen.name, chosen.to_yaml(), chosen.runs())
-            for run in chosen.runs():
-                if run.id in done:
-                    continue
-                if len(trained) >= stop_after:
-                    raise KeyboardInterrupt
-                if run.id == broken:
-                    failed[run.id] = "RuntimeError: planted"
-                    continue
-                trained.append(run.id)
-                final = {"accuracy": accuracy(run)}
-                writer.add_results([Ended(run, "finished", 4, final, [], [], 0.1, 10)], "cpu")
-        return failed
+    device, slots = "cpu", 1
 
-    return train
+    def __init__(self, accuracy, trained: list, stop_after: int = 10**9, broken: str = ""):
+        self.accuracy, self.trained, self.stop_after, self.broken = accuracy, trained, stop_after, broken
+
+    @classmethod
+    def start(cls, resources):
+        raise NotImplementedError
+
+    def submit(self, job, saved):
+        self.job, self.reports = job, self.attempt(job)
+
+    def attempt(self, job):
+        for run in list(job.runs):
+            if len(self.trained) >= self.stop_after:
+                raise KeyboardInterrupt
+            if run.id == self.broken:
+                yield Broken("error", "RuntimeError: planted", "")
+                return
+            self.trained.append(run.id)
+            yield Measured(4, 4, {}, 1)
+            yield Ended(run, "finished", 4, {"accuracy": self.accuracy(run)}, [], [], 0.1, 10)
+        yield Done()
+
+    def next(self):
+        return self.job, next(self.reports)
+
+    def close(self):
+        pass
+
+
+def search(asked: Study, store: Store, *arguments, **options) -> Searched:
+    """Run a study that searches, with training that knows the answer."""
+    with Pretending(*arguments, **options) as executor:
+        outcome = recollect.run(asked, store=store, executor=executor, cohort=1, attempts=1, progress=False)
+    return outcome.searches[asked.name] if asked.search else outcome
 
 
 def between(run) -> float:
@@ -181,14 +202,14 @@ def between(run) -> float:
 
 def test_a_study_is_searched_for_all_its_configurations(store):
     trained = []
-    searched = search_windows(study(), store, pretend(store, between, trained))
-    assert list(searched.windows) == ["attention", "attention(conv=k)"]
+    searched = search(study(), store, between, trained)
+    assert list(searched.found) == ["attention", "attention(conv=k)"]
     for label, low in (("attention", 2e-3), ("attention(conv=k)", 1e-4)):
-        found = searched.windows[label]
+        found = searched.found[label]
         assert found.settled
         assert low / 1.8 < found.low <= low * 1.8
         assert 1e-2 <= found.high < 1.8e-2
-    assert len(trained) == len(set(trained)) == len(searched.asked) <= 0.4 * searched.dense
+    assert len(trained) == len(set(trained)) == len(searched.asked) <= 0.4 * searched.grid
     assert set(runs_frame(store, "s")["id"]) == {run.id for run in searched.asked}
 
 
@@ -196,36 +217,36 @@ def test_a_study_is_searched_for_all_its_configurations(store):
 def test_a_search_goes_on_where_it_stopped_and_reuses_what_is_there(store, stop_after):
     trained = []
     with pytest.raises(KeyboardInterrupt):
-        search_windows(study(), store, pretend(store, between, trained, stop_after))
+        search(study(), store, between, trained, stop_after)
     assert len(trained) == stop_after
-    searched = search_windows(study(), store, pretend(store, between, trained))
+    searched = search(study(), store, between, trained)
     assert len(trained) == len(set(trained)) == len(searched.asked)
-    again = search_windows(study(), store, pretend(store, between, trained))
+    again = search(study(), store, between, trained)
     assert (again.reused, len(trained)) == (len(searched.asked), len(searched.asked))
-    assert again.windows == searched.windows
+    assert again.found == searched.found
 
 
 def test_a_search_over_a_dense_study_trains_nothing_and_is_a_study_of_its_own(store):
     trained = []
     dense = study(name="dense", search=None, train={"steps": 4, "lr": "logspace(1e-5, 1e-1, 17)", "seed": list(SEEDS)})
-    pretend(store, between, trained)(dense)
-    searched = search_windows(study(), store, pretend(store, between, trained))
+    search(dense, store, between, trained)
+    searched = search(study(), store, between, trained)
     assert len(trained) == 102
     assert len(runs_frame(store, "s")) == len(searched.asked) == searched.reused < 41
 
 
 def test_a_failed_run_ends_the_search_of_its_configuration_alone(store):
     first = study().runs()[0]
-    searched = search_windows(study(), store, pretend(store, between, [], broken=first.id))
-    assert searched.failed == {first.id: "RuntimeError: planted"}
-    assert not searched.windows["attention"].settled
-    assert searched.windows["attention(conv=k)"].settled
+    searched = search(study(), store, between, [], broken=first.id)
+    assert first.id not in store.done()
+    assert not searched.found["attention"].settled
+    assert searched.found["attention(conv=k)"].settled
 
 
 def test_the_grid_is_the_studys_own_where_it_gives_one():
-    (one, two) = configurations(study(train={"steps": 4, "lr": "logspace(1e-3, 1e-1, 9)", "seed": [5, 4]}))
-    assert one.search.rates == two.search.rates == tuple(axis("logspace", 1e-3, 1e-1, 9))
-    assert one.search.seeds == (5, 4)
+    runs = study(train={"steps": 4, "lr": "logspace(1e-3, 1e-1, 9)", "seed": [5, 4]}).runs()
+    assert sorted({run.train.lr for run in runs}) == axis("logspace", 1e-3, 1e-1, 9)
+    assert list(dict.fromkeys(run.train.seed for run in runs)) == [5, 4]
     dense = study(search=None, train={"steps": 4, "lr": "logspace(1e-5, 1e-1, 17)", "seed": list(SEEDS)})
     assert {run.id for run in dense.runs()} == {run.id for run in study().runs()}, "runs are shared with a dense study"
 
@@ -235,6 +256,11 @@ def test_a_searching_study_goes_to_yaml_and_back(tmp_path):
     for one in (study(), study(search={"kind": "window", "points": 9, "seeds": [3, 4]})):
         path.write_text(one.to_yaml())
         assert Study.load(path) == one
+
+
+def wanted(asked: Study):
+    assert asked.strategy is not None
+    return asked.strategy.wanted(asked.runs(), {}, ())
 
 
 @pytest.mark.parametrize(
@@ -260,4 +286,4 @@ def test_a_search_that_makes_no_sense_is_refused(tmp_path, fields, message):
     path = tmp_path / "s.yaml"
     path.write_text(yaml.safe_dump({"search": "window", "train": {"steps": 4}, **fields}))
     with pytest.raises(SpecError, match=message):
-        configurations(Study.load(path))
+        wanted(Study.load(path))

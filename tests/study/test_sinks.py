@@ -9,8 +9,8 @@ import pytest
 from recollect.spec import SpecError
 from recollect.store.frames import curves_frame, runs_frame
 from recollect.store.store import Store
-from recollect.study.run import run_study
-from recollect.study.sinks import Sink, Sinks, open_sinks
+from recollect.study.run import run
+from recollect.study.sinks.base import Sink, Sinks, open_sink
 from recollect.study.spec import Study
 
 
@@ -41,8 +41,8 @@ class Recorder(Sink):
 def test_a_sink_that_fails_is_left_out_with_one_warning_and_the_study_goes_on(store):
     broken, whole = Recorder(fail_at=2), Recorder()
     message = r"Recorder is left out from here on \(OSError: the line is dead\)"
-    with pytest.warns(UserWarning, match=message) as caught, Sinks([broken, whole]) as sinks:
-        outcome = run_study(study(), store, "cpu", watch=sinks.event)
+    with pytest.warns(UserWarning, match=message) as caught:
+        outcome = run(study(), store=store, device="cpu", workers=1, sinks=[broken, whole], progress=False)
     assert len(caught) == 1
     assert outcome.ended["finished"] == 2
     assert len(broken.events) == 2
@@ -61,15 +61,11 @@ def test_a_sink_that_fails_to_close_is_only_a_warning():
     assert last.closed
 
 
-@pytest.mark.parametrize(
-    ("extra", "module", "options"),
-    [("tensorboard", "torch.utils.tensorboard", {"tensorboard": "x"}), ("wandb", "wandb", {"wandb": "x"})],
-)
-def test_a_missing_extra_is_named(monkeypatch, tmp_path, extra, module, options):
+@pytest.mark.parametrize(("extra", "module"), [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")])
+def test_a_missing_extra_is_named(monkeypatch, tmp_path, extra, module):
     monkeypatch.setitem(sys.modules, module, None)
-    options = {name: tmp_path if name == "tensorboard" else value for name, value in options.items()}
     with pytest.raises(SpecError, match=rf'{extra} is not installed: pip install "recollect\[{extra}\]"'):
-        open_sinks("s", **options)
+        open_sink(extra, str(tmp_path), "s")
 
 
 def test_tensorboard_has_every_curve(store, tmp_path):
@@ -79,8 +75,8 @@ def test_tensorboard_has_every_curve(store, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of libraries under TensorBoard
         warnings.filterwarnings("error", ".*is left out")
-        with open_sinks("s", tensorboard=tmp_path / "board") as sinks:
-            run_study(study(), store, "cpu", watch=sinks.event)
+        sinks = [open_sink("tensorboard", str(tmp_path / "board"), "s")]
+        run(study(), store=store, device="cpu", workers=1, sinks=sinks, progress=False)
         folders = sorted((tmp_path / "board" / "s").iterdir())
         assert [folder.name.rpartition("-")[0] for folder in folders] == [
             "attention-lr0.001-seed42",
@@ -114,7 +110,7 @@ def test_weights_and_biases_gets_every_run_offline(store, tmp_path, monkeypatch)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of libraries under W&B
         warnings.filterwarnings("error", ".*is left out")
-        with open_sinks("s", wandb="tests") as sinks:
-            run_study(study(), store, "cpu", watch=sinks.event)
+        sinks = [open_sink("wandb", "tests", "s")]
+        run(study(), store=store, device="cpu", workers=1, sinks=sinks, progress=False)
     written = [path.name for path in tmp_path.glob("wandb/offline-run-*/run-*.wandb")]
     assert sorted(name[len("run-s-") : -len(".wandb")] for name in written) == sorted(runs_frame(store)["id"])

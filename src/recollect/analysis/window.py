@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike
 
 from recollect.analysis.intervals import bootstrap
 
+THRESHOLD = 0.95
+"""The accuracy that counts as solved."""
 ZOOLOGY_RATES = tuple(float(x) for x in np.logspace(-4, -2, 4))
 """The four learning rates that Zoology tried."""
 

@@ -1,6 +1,27 @@
-"""The command line: parses, calls, prints. Exit codes: 0 done, 1 some runs failed, 2 bad input, 3 store in use, 130 stopped."""
+"""The command line: parses, calls, prints. One file per command.
 
-from recollect.cli import bench, evaluate, export, papers, probe, report, show, studies  # each brings its commands
+Exit codes: 0 done, 1 some runs failed or a rule is broken, 2 bad input, 3 the store is in use, 130 stopped.
+"""
+
+from recollect.cli import (
+    bench,
+    demo,
+    evaluate,
+    export,
+    merge,
+    papers,
+    plan,
+    probe,
+    report,
+    reproduce,
+    results,
+    run,
+    show,
+    status,
+)
 from recollect.cli.app import app, main
 
-__all__ = ["app", "bench", "evaluate", "export", "main", "papers", "probe", "report", "show", "studies"]
+__all__ = [
+    "app", "bench", "demo", "evaluate", "export", "main", "merge", "papers", "plan", "probe", "report", "reproduce", "results",
+    "run", "show", "status",
+]  # fmt: skip

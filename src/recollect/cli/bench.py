@@ -1,17 +1,20 @@
-"""How fast this machine trains: bench."""
+"""`recollect bench`: how fast this machine trains."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from recollect.cli.app import DeviceOption, app, console
+from recollect.cli.app import app, console
+from recollect.cli.options import DeviceOption, complete_mixer
 from recollect.spec import SpecError
 
 
 @app.command()
 def bench(
-    mixers: Annotated[list[str] | None, typer.Argument(help="Mixers to time; left out: attention.")] = None,
+    mixers: Annotated[
+        list[str] | None, typer.Argument(help="Mixers to time; left out: attention.", autocompletion=complete_mixer)
+    ] = None,
     device: DeviceOption = "auto",
     width: Annotated[int, typer.Option(min=1)] = 64,
     length: Annotated[int, typer.Option(min=2, help="Tokens of a row of MQAR.")] = 64,

@@ -1,6 +1,23 @@
-"""The first thing a new user runs: a small learning-rate sweep, chosen so that it ends in minutes on two cores."""
+"""`recollect demo`: a small learning-rate sweep, chosen so that it ends in minutes on two cores."""
 
-from recollect.study.spec import Study
+from typing import TYPE_CHECKING
+
+from recollect.cli.app import app, console
+from recollect.cli.options import (
+    DEFAULT_STORE,
+    AddressOption,
+    CohortOption,
+    DeviceOption,
+    ExecutorOption,
+    StoreOption,
+    WorkersOption,
+    show_windows,
+    tell_failed,
+    tell_trained,
+)
+
+if TYPE_CHECKING:
+    from recollect.study.spec import Study
 
 INTRODUCTION = """
 Multi-query associative recall: 4 key-value pairs, then each key is asked for its value among random tokens.
@@ -23,8 +40,34 @@ Next:
 MIXERS = [{"kind": "attention", "conv": "k"}, "deltanet", {"kind": "mamba2", "state": 16}]
 
 
-def study() -> Study:
+@app.command()
+def demo(
+    store: StoreOption = DEFAULT_STORE,
+    device: DeviceOption = "auto",
+    cohort: CohortOption = 0,
+    executor: ExecutorOption = "local",
+    address: AddressOption = "auto",
+    workers: WorkersOption = 0,
+) -> None:
+    """A learning-rate sweep of three mixers in a few minutes, and the picture of their windows."""
+    from recollect.study.progress import Progress
+    from recollect.study.run import run
+
+    console.print(INTRODUCTION)
+    outcome = run(
+        demo_study(), store=store, executor=executor, device=device, workers=workers, cohort=cohort,
+        progress=Progress(console), options={"address": address},
+    )  # fmt: skip
+    tell_trained(outcome)
+    tell_failed(outcome)
+    show_windows(outcome, TITLE)
+    console.print(NEXT.format(store=store))
+
+
+def demo_study() -> "Study":
     """48 runs: three mixers, eight rates, two seeds."""
+    from recollect.study.spec import Study
+
     return Study(
         name="demo",
         task={"kind": "mqar", "length": 32, "pairs": 4, "vocab": 64},

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from recollect.cli.app import DeviceOption, app, console
+from recollect.cli.app import app, console
+from recollect.cli.options import DeviceOption
 from recollect.spec import SpecError
 
 

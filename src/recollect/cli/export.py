@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from recollect.cli.app import DEFAULT_STORE, StoreOption, app, console
+from recollect.cli.app import app, console
+from recollect.cli.options import DEFAULT_STORE, StoreOption
 
 
 @app.command()

@@ -1,19 +1,31 @@
-"""Looking at a task or a model before training: show task, show model."""
+"""`recollect show`: look at a task or a model before training."""
 
 from typing import Annotated, Any
 
 import typer
 import yaml
 
-from recollect.cli.app import app, console, named
+from recollect.cli.app import app, console, help_alone
+from recollect.cli.options import complete_mixer, complete_task, named
 
-show_app = typer.Typer(no_args_is_help=True, help="Look at a task or a model before training.")
+show_app = typer.Typer()
 app.add_typer(show_app, name="show")
+
+
+@show_app.callback(invoke_without_command=True)
+def _show(context: typer.Context) -> None:
+    """Look at a task or a model before training."""
+    help_alone(context)
 
 
 @show_app.command("task")
 def show_task(
-    kind: Annotated[str, typer.Argument(help="A task: mqar, ar, copy, ngram, ... or module:Name of your own.")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="A task: mqar, ar, copy, ngram, ... or module:Name of your own.", autocompletion=complete_task
+        ),
+    ],
     options: Annotated[list[str] | None, typer.Argument(help="Fields, as name=value.")] = None,
     seed: Annotated[int, typer.Option(help="Which example.")] = 0,
 ) -> None:
@@ -26,7 +38,12 @@ def show_task(
 
 @show_app.command("model")
 def show_model(
-    mixer: Annotated[str, typer.Argument(help="A mixer's name, module:Name of your own, a preset, or a study file.")],
+    mixer: Annotated[
+        str,
+        typer.Argument(
+            help="A mixer's name, module:Name of your own, a preset, or a study file.", autocompletion=complete_mixer
+        ),
+    ],
     options: Annotated[
         list[str] | None, typer.Argument(help="Fields of the model or options of the mixer, as name=value.")
     ] = None,

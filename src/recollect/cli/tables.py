@@ -1,23 +1,25 @@
 """Results as tables for a terminal."""
 
+from typing import Any
+
 import pandas as pd
 from rich.table import Table
 
-from recollect.analysis.window import windows
+from recollect.papers.reproduce import total
+from recollect.probing.compare import decades
 from recollect.store.store import Store
 from recollect.study.plan import Plan
-from recollect.study.search.rounds import Searched, describe
+from recollect.study.search.base import Searched
 
 
-def windows_table(frame: pd.DataFrame) -> Table:
+def windows_table(found: pd.DataFrame, threshold: float) -> Table:
     """The learning-rate window of each configuration."""
-    table = _table("learning-rate windows (accuracy at least 0.95)", "configuration")
-    _right(table, "best", "window, decades", "over seeds", "from", "to", "Zoology's 4 rates")
-    for row in windows(frame).to_dict("records"):
-        sign = "≥ " if row["open_low"] or row["open_high"] else ""
+    table = _table(f"learning-rate windows (accuracy at least {threshold:g})", "configuration")
+    _right(table, "best", "best rate", "window, decades", "over seeds", "from", "to", "Zoology's 4 rates")
+    for row in found.to_dict("records"):
         edges = [f"{row[edge]:.1e}" if row["decades"] else "-" for edge in ("low", "high")]
         table.add_row(
-            row["configuration"], f"{row['best']:.3f}", f"{sign}{row['decades']:.2f}",
+            row["configuration"], f"{row['best']:.3f}", f"{row['best_lr']:.1e}", decades(row),
             f"{row['seed_min']:.2f} .. {row['seed_max']:.2f}", *edges,
             "find it" if row["zoology_finds"] else "miss it" if row["decades"] else "-",
         )  # fmt: skip
@@ -25,19 +27,44 @@ def windows_table(frame: pd.DataFrame) -> Table:
 
 
 def search_table(searched: Searched) -> Table:
-    """What a window search found, and with how many runs."""
-    table = _table(f"window search: {describe(searched)}", "configuration")
-    _right(table, "best", "decades", "from", "to", "runs", "rounds", "settled")
-    for label, found in searched.windows.items():
-        low, high = (
-            f"{'≤ ' if found.open_low else ''}{found.low:.2e}",
-            f"{'≥ ' if found.open_high else ''}{found.high:.2e}",
-        )
-        edges = [low, high] if found.low == found.low else ["-", "-"]
-        settled = "yes" if found.settled else "no"
+    """What a search found, and with how many runs: one row per configuration, one column per fact."""
+    table = _table(f"search: {searched.summary}", "configuration")
+    facts = {label: _facts(record) for label, record in searched.found.items()}
+    _right(table, *next(iter(facts.values()), {}))
+    for label, values in facts.items():
+        table.add_row(label, *values.values())
+    return table
+
+
+def _facts(record: Any) -> dict[str, str]:
+    """What a search knows about one configuration; an edge at an end of the grid is open."""
+    shown = {}
+    for name, value in vars(record).items():
+        if isinstance(value, bool) and name.startswith("open_"):
+            edge = name.removeprefix("open_")
+            shown[edge] = ("≤ " if edge == "low" else "≥ ") * value + shown[edge]
+        elif isinstance(value, bool):
+            shown[name] = "yes" if value else "no"
+        else:
+            shown[name] = (
+                f"{value:.3g}" if isinstance(value, float) and value == value else "-" if value != value else str(value)
+            )
+    return shown
+
+
+def comparison_table(records: list[dict[str, Any]], title: str) -> Table:
+    """Every model's best accuracy (mean over seeds), its window, and how soon a run of it ended as solved."""
+    table = Table("model", title=title, title_justify="left")
+    for heading in ("layers", "best accuracy", "window, decades", "from", "to", "99 % after", "parameters", "trained"):
+        table.add_column(heading, justify="right")
+    for i, row in enumerate(records):
+        edges = [f"{row[edge]:.1e}" if row["decades"] else "-" for edge in ("low", "high")]
+        steps = "-" if pd.isna(row["step"]) else f"{row['step']:.0f} steps"
         table.add_row(
-            label, number(found.best), f"{found.decades:.2f}", *edges, str(found.runs), str(found.rounds), settled
-        )
+            row["model"], str(row["layers"]), f"{row['best']:.3f}", decades(row), *edges, steps,
+            f"{row['parameters']:,}", row["origin"], style="bold" if row["probed"] else "",
+            end_section=i + 1 < len(records) and records[i + 1]["layers"] != row["layers"],
+        )  # fmt: skip
     return table
 
 
@@ -45,13 +72,14 @@ def plan_table(name: str, plan: Plan, device: str, dollars_per_hour: float) -> T
     """What a study will cost, by configuration."""
     limit = f": at most this for {plan.searches} window searches" if plan.searches else ""
     table = _table(f"study {name} on {device}{limit}", "configuration")
-    _right(table, "runs", "done", "left", "cohorts", "tokens", "FLOP", "device time", "dollars", "rate from")
+    cost = ["dollars"] if dollars_per_hour else []
+    _right(table, "runs", "done", "left", "cohorts", "tokens", "FLOP", "device time", *cost, "rate from")
 
     def row(label: str, runs: float, done: float, left: int, part: list[float], basis: str) -> list[str]:
         cohorts, tokens, flops, seconds = part
-        cost = f"{seconds / 3600 * dollars_per_hour:,.2f}" if dollars_per_hour else "-"
+        price = [f"{seconds / 3600 * dollars_per_hour:,.2f}"] if dollars_per_hour else []
         return [label, f"{runs:,.0f}", f"{done:,.0f}", f"{left:,}", f"{cohorts:,.0f}", f"{tokens:.2e}", f"{flops:.2e}",
-                _lasting(seconds), cost, basis]  # fmt: skip
+                _lasting(seconds), *price, basis]  # fmt: skip
 
     numbers = ("cohorts", "tokens", "flops", "seconds")
     for part in plan.parts:
@@ -113,6 +141,39 @@ def bench_table(frame: pd.DataFrame) -> Table:
 def number(x: float | None) -> str:
     """A number for a person, also where there is none."""
     return "none" if x is None or x != x else f"{x:.4g}"
+
+
+def reproduction_plan_table(title: str, made: dict[str, Plan], device: str) -> Table:
+    """What the studies of a reproduction will cost."""
+    table = Table("study", title=f"{title}, on {device}", title_justify="left")
+    for heading in ("runs", "done", "left", "hours", "rate from"):
+        table.add_column(heading, justify="right")
+    for name, plan in made.items():
+        basis = ", ".join(dict.fromkeys(part.basis for part in plan.parts))
+        counts = (f"{plan.total('runs'):,.0f}", f"{plan.total('done'):,.0f}", f"{plan.left:,}")
+        table.add_row(name, *counts, hours(plan.total("seconds")), basis)
+    table.add_section()
+    left, seconds = total(made.values())
+    table.add_row(
+        "all, shared runs once", "", "", f"{left:,}", hours(seconds), "one device or core; runs may end early"
+    )
+    return table
+
+
+def verdict_table(title: str, records: list[dict[str, Any]]) -> Table:
+    """What became of each claim."""
+    table = Table("item", "claim", "verdict", "numbers", title=title, title_justify="left")
+    for record in records:
+        numbers = "; ".join(f"{name}: {value}" for name, value in record["numbers"].items())
+        table.add_row(
+            record["item"], record["says"], record["answer"], " -- ".join(filter(None, (numbers, record["note"])))
+        )
+    return table
+
+
+def hours(seconds: float) -> str:
+    """Seconds as hours."""
+    return f"{seconds / 3600:,.2f}" if seconds < 36_000 else f"{seconds / 3600:,.0f}"
 
 
 def _table(title: str, first: str) -> Table:

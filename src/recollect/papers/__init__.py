@@ -1,18 +1,19 @@
 """The papers, item by item: each figure or table is a study at three scales, a drawing and the claims it stands for."""
 
-import importlib
 from typing import TYPE_CHECKING
 
-from recollect.spec import SpecError, nearest
+from recollect.spec.registry import Registry
 
 if TYPE_CHECKING:
     from recollect.papers.item import Paper
 
-PAPERS = ("okpekpe2025", "retrievit2026", "zoology2024", "jelassi2024")
-
-
-def paper(name: str) -> "Paper":
-    """The paper of that name."""
-    if name not in PAPERS:
-        raise SpecError(f"unknown paper {name!r}: {nearest(name, PAPERS)}")
-    return importlib.import_module(f"recollect.papers.{name}").PAPER
+PAPERS: "Registry[Paper]" = Registry(
+    "paper",
+    group="recollect.papers",
+    built_in={
+        "okpekpe2025": "recollect.papers.okpekpe2025:PAPER",
+        "retrievit2026": "recollect.papers.retrievit2026:PAPER",
+        "zoology2024": "recollect.papers.zoology2024:PAPER",
+        "jelassi2024": "recollect.papers.jelassi2024:PAPER",
+    },
+)

@@ -12,7 +12,8 @@ from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.spec import SpecError, nearest
 from recollect.store import frames
 from recollect.store.store import Store
-from recollect.study.spec import Study
+from recollect.study.run import Grid, expand
+from recollect.study.spec import Study, distinct
 from recollect.train.spec import RunSpec
 
 Drawing = tuple[Figure, pd.DataFrame]
@@ -20,14 +21,14 @@ Drawing = tuple[Figure, pd.DataFrame]
 
 
 def no_studies(scale: Scale) -> list[Study]:
-    """Of an item that needs no training."""
+    """No studies: the item needs no training."""
     return []
 
 
 @cache
-def _unfolded(studies: Callable[[Scale], list[Study]], scale: Scale) -> tuple[Study, ...]:
-    """Unfolding a large grid takes seconds, and items share studies."""
-    return tuple(study.only(study.runs()) for study in studies(scale))
+def _grids(studies: Callable[[Scale], list[Study]], scale: Scale) -> tuple[Grid, ...]:
+    """Expanding a large grid takes seconds, and items share studies."""
+    return tuple(expand(studies(scale)))
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,13 @@ class Item:
     measure: Callable[[Evidence, list[RunSpec], str], pd.DataFrame] | None = None
     """Measures on trained models what no run records: from the evidence so far, all of the item's runs and a device."""
 
-    def unfolded(self, scale: Scale) -> tuple[Study, ...]:
-        """Its studies, each with its runs at hand."""
-        return _unfolded(self.studies, scale)
+    def grids(self, scale: Scale) -> tuple[Grid, ...]:
+        """Its studies with their runs."""
+        return _grids(self.studies, scale)
 
     def runs(self, scale: Scale) -> list[RunSpec]:
         """Every run of its studies, each once."""
-        return list({run.id: run for study in self.unfolded(scale) for run in study.runs()}.values())
+        return distinct([grid.runs for grid in self.grids(scale)])
 
     def caption(self, evidence: Evidence) -> str:
         """Small print: scale, runs, seeds, and what is not as in the paper."""
@@ -94,7 +95,7 @@ FRAMES: dict[str, tuple[Callable[[Store, str], pd.DataFrame], list[str]]] = {
 
 def gather(item: Item, scale: Scale, store: Store) -> Evidence:
     """What the store has of an item; its studies must be known to the store."""
-    names = [study.name for study in item.unfolded(scale)]
+    names = [grid.study.name for grid in item.grids(scale)]
 
     def frame(which: str) -> pd.DataFrame:
         make, key = FRAMES[which]

@@ -6,47 +6,73 @@ OUT/verdicts.md, verdicts.json        what became of each claim, what did not ho
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from recollect.figures.style import save
-from recollect.papers import paper as find_paper
+from recollect.papers import PAPERS
 from recollect.papers.item import Item, Paper, gather
 from recollect.papers.judge import ANSWERS, SCALES, Evidence, Scale, judge
 from recollect.spec import SpecError, digest, nearest
+from recollect.store import DEFAULT_STORE
 from recollect.store.store import Store
 from recollect.store.versions import release
-from recollect.study.executors import open_executor
+from recollect.study.outcome import Outcome
 from recollect.study.plan import Plan, make_plan
-from recollect.study.run import default_cohort, run_study
-from recollect.study.spec import Study
-from recollect.train.device import choose_device, cores
+from recollect.study.run import Grid, run
+from recollect.train.device import choose_device
 
-Train = Callable[[list[Study]], None]
 Record = dict[str, Any]
 """A verdict as plain data, with the paper, the item, the command, the version and those that trained its runs."""
 
 
-def chosen(paper: str, item: str | None, scale: str) -> tuple[Paper, list[Item], Scale]:
-    """The paper, the items that are meant and the scale, by name."""
+@dataclass(frozen=True)
+class Reproduction:
+    """What became of an item or of a whole paper. It displays as a table of verdicts in a notebook."""
+
+    paper: Paper
+    scale: Scale
+    folder: Path
+    """Where pictures, numbers and verdicts are."""
+    records: list[Record]
+    """The verdicts on the items that were asked for, what did not hold first."""
+    outcome: Outcome | None = None
+    """What became of the runs; None where nothing was trained."""
+
+    @property
+    def verdicts(self) -> pd.DataFrame:
+        """One row per claim."""
+        return pd.DataFrame(self.records, columns=["item", "says", "answer", "numbers", "note"])
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count} {answer}" for answer, count in _counts(self.records).items())
+        return f"Reproduction({self.paper.name} at scale {self.scale}: {counts or 'no claims'}; see {self.folder})"
+
+    def _repr_html_(self) -> str:
+        return self.verdicts.to_html(index=False, escape=True)
+
+
+def chosen(what: str, scale: str) -> tuple[Paper, list[Item], Scale]:
+    """The paper, the items that `PAPER` or `PAPER/ITEM` means, and the scale."""
     if scale not in SCALES:
         raise SpecError(f"unknown scale {scale!r}: {nearest(scale, SCALES)}")
-    found = find_paper(paper)
-    return found, [found.item(item)] if item else list(found.items), scale
+    name, _, item = what.partition("/")
+    paper = PAPERS.find(name)
+    return paper, [paper.item(item)] if item else list(paper.items), scale
 
 
-def studies_of(items: list[Item], scale: Scale) -> list[Study]:
-    """The studies of these items, each once."""
-    return list({study.name: study for item in items for study in item.unfolded(scale)}.values())
+def grids_of(items: Iterable[Item], scale: Scale) -> list[Grid]:
+    """The studies of these items, each once, with their runs."""
+    return list({grid.study.name: grid for item in items for grid in item.grids(scale)}.values())
 
 
-def plans(items: list[Item], scale: Scale, store: Store | None, device: str, cohort: int) -> dict[str, Plan]:
+def plans(items: Iterable[Item], scale: Scale, store: Store | None, device: str, cohort: int = 0) -> dict[str, Plan]:
     """What each study of these items will cost, by its name."""
-    size = cohort or default_cohort(device)
-    return {study.name: make_plan(study, store, device, size) for study in studies_of(items, scale)}
+    return {grid.study.name: make_plan(grid, store, device, cohort) for grid in grids_of(items, scale)}
 
 
 def total(made: Iterable[Plan]) -> tuple[int, float]:
@@ -56,39 +82,44 @@ def total(made: Iterable[Plan]) -> tuple[int, float]:
 
 
 def reproduce(
-    paper: str,
-    item: str | None = None,
+    what: str,
+    *,
     scale: str = "tiny",
-    store: str | Path = "results/store.sqlite",
-    device: str = "auto",
+    store: Store | str | Path = DEFAULT_STORE,
     out: str | Path | None = None,
-    workers: int = 0,
-    cohort: int = 0,
     draw_only: bool = False,
-    train: Train | None = None,
-) -> list[Record]:
-    """The verdicts on an item's claims, or on those of all items; drawings and numbers are written on the way.
+    device: str = "auto",
+    **options: Any,
+) -> Reproduction:
+    """Train what a paper's item, or all of a paper, needs; draw it, write its numbers, and judge its claims.
 
-    `draw_only` trains nothing and takes what the store has. `train` is called with all studies; left out, they are run here,
-    without progress. `workers`: processes that train; 0 is one a GPU or, from Python on a CPU, this one.
+    Args:
+        what: `PAPER` or `PAPER/ITEM`, such as `okpekpe2025/fig7`.
+        scale: `tiny`, `small` or `paper`.
+        store: the results file.
+        out: the folder for pictures, numbers and verdicts; `results/reproductions/SCALE/PAPER` unless given.
+        draw_only: train nothing, and draw and judge what the store has.
+        device: where runs are trained and models measured.
+        options: those of `recollect.run`: `executor`, `workers`, `cohort`, `progress` and others.
     """
-    found, items, size = chosen(paper, item, scale)
-    kept, folder = Store(store, create=True), Path(out or Path("results/reproductions") / scale / paper)
-    studies = studies_of(items, size)
+    paper, items, size = chosen(what, scale)
+    folder = Path(out or Path("results/reproductions") / scale / paper.name)
+    kept = store if isinstance(store, Store) else Store(store, create=True)
+    grids = grids_of(items, size)
+    outcome = None
     if draw_only:
         with kept.writing() as writer:
-            for study in studies:
-                writer.add_study(study.name, study.to_yaml(), study.runs())
-    elif train is not None:
-        train(studies)
-    elif studies:
-        with open_executor(device=device, workers=workers) as place:
-            run_study(studies, kept, cohort=cohort, executor=place)
+            for grid in grids:
+                writer.add_study(grid.study.name, grid.study.to_yaml(), grid.runs)
+    elif grids:
+        outcome = run(grids, store=kept, device=device, **options)
     records = []
-    for one in items:
-        evidence = _with_measured(one, gather(one, size, kept), kept, "" if draw_only else device)
-        records += _show(found, one, evidence, folder, f"recollect reproduce {paper}/{one.name} --scale {scale}")
-    return write_verdicts(records, found, folder)
+    for item in items:
+        evidence = _with_measured(item, gather(item, size, kept), kept, "" if draw_only else device)
+        records += _show(paper, item, evidence, folder, f"recollect reproduce {paper.name}/{item.name} --scale {scale}")
+    names = {item.name for item in items}
+    every = write_verdicts(records, paper, folder)
+    return Reproduction(paper, size, folder, [record for record in every if record["item"] in names], outcome)
 
 
 def _with_measured(item: Item, evidence: Evidence, store: Store, device: str) -> Evidence:
@@ -132,8 +163,8 @@ def write_verdicts(records: list[Record], paper: Paper, folder: Path) -> list[Re
 
 
 def _markdown(records: list[Record], paper: Paper) -> str:
-    counts = {answer: sum(record["answer"] == answer for record in records) for answer in ANSWERS}
-    lines = [f"# {paper.title}", "", "; ".join(f"{n} {answer}" for answer, n in counts.items() if n) + ".", ""]
+    counts = "; ".join(f"{count} {answer}" for answer, count in _counts(records).items())
+    lines = [f"# {paper.title}", "", f"{counts}.", ""]
     lines += [
         "| item | claim | verdict | numbers (interval over seeds) | scale | runs | seeds |",
         "|---|---|---|---|---|---|---|",
@@ -156,12 +187,13 @@ def _markdown(records: list[Record], paper: Paper) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _counts(records: list[Record]) -> dict[str, int]:
+    """How many claims got each answer, those that none got left out."""
+    counts = {answer: sum(record["answer"] == answer for record in records) for answer in ANSWERS}
+    return {answer: count for answer, count in counts.items() if count}
+
+
 def _made_by(record: Record) -> str:
     trained = ", ".join(record.get("trained", []))
     others = f"; runs by {trained}" if trained and trained != record["version"] else ""
     return f"- `{record['command']}` (recollect {record['version']}{others})"
-
-
-def workers_on(device: str) -> int:
-    """On a CPU a process for each processor; elsewhere as the executor chooses."""
-    return cores() if choose_device(device) == "cpu" else 0

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import safetensors.torch
 
 from recollect.models.model import Model, build
-from recollect.study.run import default_cohort, pack
+from recollect.study.trainer import CPU_COHORT, GPU_COHORT, pack
 from recollect.train.events import Ended
 from recollect.train.loop import train
 from recollect.train.spec import RunSpec
@@ -13,7 +13,7 @@ from recollect.train.spec import RunSpec
 
 def before_and_after(runs: list[RunSpec], device: str = "cpu") -> Iterator[tuple[RunSpec, Model, Model]]:
     """Each run with its model as it starts and as it ends."""
-    for cohort in pack(runs, default_cohort(device)):
+    for cohort in pack(runs, GPU_COHORT if device.startswith("cuda") else CPU_COHORT):
         for event in train(cohort, device, every=float("inf"), weights=True):
             if isinstance(event, Ended) and event.weights is not None:
                 start, end = (_model(event.run) for _ in range(2))

@@ -1,10 +1,9 @@
-"""A probed mixer beside known ones: one table, one picture a depth, and a sentence."""
+"""A probed mixer beside known ones: records, one picture per depth, and a sentence."""
 
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from rich.table import Table
 
 from recollect.analysis.window import windows
 from recollect.figures.style import save
@@ -39,22 +38,6 @@ def compared(frame: pd.DataFrame, mixer: str) -> list[dict[str, Any]]:
         found = found.assign(layers=layers, probed=found["model"].eq(mixer) & found["origin"].eq("now"))
         records += found.sort_values(["probed", "decades", "best"], ascending=False).to_dict("records")
     return records
-
-
-def comparison_table(records: list[dict[str, Any]], title: str) -> Table:
-    """Every model's best accuracy (mean over seeds), its window, and how soon a run of it ended as solved."""
-    table = Table("model", title=title, title_justify="left")
-    for heading in ("layers", "best accuracy", "window, decades", "from", "to", "99 % after", "parameters", "trained"):
-        table.add_column(heading, justify="right")
-    for i, row in enumerate(records):
-        edges = [f"{row[edge]:.1e}" if row["decades"] else "-" for edge in ("low", "high")]
-        steps = "-" if pd.isna(row["step"]) else f"{row['step']:.0f} steps"
-        table.add_row(
-            row["model"], str(row["layers"]), f"{row['best']:.3f}", _decades(row), *edges, steps,
-            f"{row['parameters']:,}", row["origin"], style="bold" if row["probed"] else "",
-            end_section=i + 1 < len(records) and records[i + 1]["layers"] != row["layers"],
-        )  # fmt: skip
-    return table
 
 
 def pictures(frame: pd.DataFrame, records: list[dict[str, Any]], setting: Setting, stem: Path) -> list[Path]:
@@ -95,12 +78,13 @@ def verdicts(records: list[dict[str, Any]], chance: float) -> list[str]:
             f"{row['model']}, {row['layers']} layer{'s' * (row['layers'] > 1)}: "
             f"recalls {row['best']:.3f} at its best rate (guessing: {chance:.3g})"
             + ("" if pd.isna(row["step"]) else f", 0.99 after {row['step']:.0f} steps at the quickest")
-            + (f"; its window spans {_decades(row)} decades" if row["decades"] else "; no rate reaches 0.95")
+            + (f"; its window spans {decades(row)} decades" if row["decades"] else "; no rate reaches 0.95")
             + (f", wider than {len(narrower)} of {len(others)} others" if others and row["decades"] else "")
             + (f" ({', '.join(narrower)})" if 0 < len(narrower) < len(others) else "")
         )
     return lines
 
 
-def _decades(row: dict[str, Any]) -> str:
+def decades(row: dict[str, Any]) -> str:
+    """The width of a window, with a sign where it goes on beyond the grid."""
     return ("≥ " if row["open_low"] or row["open_high"] else "") + f"{row['decades']:.2f}"

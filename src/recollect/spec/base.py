@@ -9,7 +9,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
 
-class SpecError(ValueError):
+class UserError(Exception):
+    """An error that a user can mend: the command line prints its message in one line and ends with its exit code."""
+
+    exit_code = 2
+
+
+class SpecError(UserError, ValueError):
     """A specification that cannot be: the message names the value and what is allowed."""
 
 

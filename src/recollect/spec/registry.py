@@ -55,6 +55,11 @@ class Registry(Generic[T]):
                 f"{self.what} {name!r} is {found!r}, not a class derived from {self._base.replace(':', '.')}"
             )
 
+    def name(self, entry: type) -> str:
+        """The name under which a class is built in; empty where it is not."""
+        place = f"{entry.__module__}:{entry.__qualname__}"
+        return next((name for name, other in self.built_in.items() if other == place), "")
+
     def source(self, name: str) -> str:
         """A hash of the code behind a name, so that an edited file makes new runs; empty for what is built in."""
         found: Any = self.find(name)

@@ -15,6 +15,7 @@ from typing import Any
 
 import filelock
 
+from recollect.spec import UserError
 from recollect.store.files import write_whole
 from recollect.store.schema import MIGRATIONS, SCHEMA, TABLES
 from recollect.store.versions import release, versions
@@ -24,12 +25,14 @@ from recollect.train.spec import RunSpec
 _NETWORK = ("nfs", "cifs", "smb", "fuse.sshfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "9p")
 
 
-class StoreError(Exception):
+class StoreError(UserError):
     """A store that cannot be used: the message says which, and why."""
 
 
 class StoreBusy(StoreError):
     """Another process writes to the store."""
+
+    exit_code = 3
 
 
 @contextmanager
@@ -115,6 +118,15 @@ class Store:
     def done(self) -> dict[str, str]:
         """The status of every run that has ended, by id."""
         return dict(self.query("SELECT id, status FROM runs")) if self._there else {}
+
+    def accuracies(self) -> dict[str, float]:
+        """The final accuracy of every run that has ended, by id; NaN where it diverged before it could be measured."""
+        rows = self.query("SELECT id, accuracy FROM runs") if self._there else []
+        return {id: float("nan") if accuracy is None else accuracy for id, accuracy in rows}
+
+    def recent(self, limit: int) -> list[tuple]:
+        """Of the last runs that ended, newest first: specification, model, seconds, step, device."""
+        return self.query("SELECT spec, model, seconds, step, device FROM runs ORDER BY rowid DESC LIMIT ?", (limit,))
 
     @property
     def _there(self) -> bool:

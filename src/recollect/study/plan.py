@@ -7,7 +7,7 @@ make it cheaper.
 
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -15,10 +15,11 @@ import torch
 from recollect.store.labels import run_labels
 from recollect.store.store import Store
 from recollect.study.cost import COMPILING, CPU, Work, gpu_seconds, kind_of, outline_of, row_flops, work_of
-from recollect.study.run import pack
-from recollect.study.search.rounds import accuracies, configurations
-from recollect.study.spec import Study
+from recollect.study.run import Grid
+from recollect.study.search.base import configurations
+from recollect.study.trainer import cohort_size, pack
 from recollect.train.cohort import Cohort
+from recollect.train.device import cores
 from recollect.train.loop import measured
 from recollect.train.spec import RunSpec
 from recollect.train.speed.compile import allowed, worth
@@ -68,23 +69,25 @@ class Plan:
         return sum(len(part.left) for part in self.parts)
 
 
-def make_plan(study: Study, store: Store | None, device: str, cohort: int, calibrate: bool = False) -> Plan:
+def make_plan(grid: Grid, store: Store | None, device: str, cohort: int = 0, calibrate: bool = False) -> Plan:
     """The plan of a study on a kind of device, given what the store already has."""
-    study = study.only(study.runs())  # unfolded once
-    done = set(store.done()) if store else set()
-    left = {run.id for run in _left(study, store, done)}
+    accuracy = store.accuracies() if store else {}
+    search = grid.study.strategy
+    pending = search.left(grid.runs, accuracy) if search else [run for run in grid.runs if run.id not in accuracy]
+    left = {run.id for run in pending}
+    size = cohort or cohort_size(device, len(left), cores() if kind_of(device) == "cpu" else 1)
     groups: dict[str, list[RunSpec]] = {}
-    for run in study.runs():
+    for run in grid.runs:
         groups.setdefault(run.shape, []).append(run)
     names = run_labels([runs[0] for runs in groups.values()])
     parts = [
-        Part(name, runs[0], len(runs), sum(run.id in done for run in runs), [run for run in runs if run.id in left])
+        Part(name, runs[0], len(runs), sum(run.id in accuracy for run in runs), [run for run in runs if run.id in left])
         for name, runs in zip(names, groups.values(), strict=True)
     ]
-    plan = Plan(parts, len(configurations(study)) if study.search else 0)
+    plan = Plan(parts, len(configurations(grid.runs)) if search else 0)
     own, other = _measured(store, {part.example.model.title for part in parts}, device)
     for part in parts:
-        cohorts = pack(part.left, cohort)
+        cohorts = pack(part.left, size)
         part.cohorts = len(cohorts)
         work = work_of(part.example)
         part.tokens, part.flops = len(part.left) * work.tokens, len(part.left) * work.flops
@@ -126,24 +129,11 @@ def make_plan(study: Study, store: Store | None, device: str, cohort: int, calib
     return plan
 
 
-def _left(study: Study, store: Store | None, done: set[str]) -> Iterable[RunSpec]:
-    """The runs that may still be trained."""
-    if not study.search:
-        yield from (run for run in study.runs() if run.id not in done)
-        return
-    accuracy = accuracies(store) if store else {}
-    for one in configurations(study):
-        results = one.results(accuracy)
-        if one.search.next_runs(results):
-            asked = one.search.max_runs - one.search.found(results).runs
-            yield from [run for run in one.runs.values() if run.id not in done][:asked]
-
-
 def _measured(store: Store | None, titles: set[str], device: str) -> tuple[dict[str, float], float | None]:
     """Seconds an operation took on this kind of device: by shape for models of the study, and the median of all runs."""
     if store is None or not store.path.exists():
         return {}, None
-    rows = store.query("SELECT spec, model, seconds, step, device FROM runs ORDER BY rowid DESC LIMIT ?", (RECENT,))
+    rows = store.recent(RECENT)
     seconds: dict[str, float] = {}
     flops: dict[str, float] = {}
     work: dict[str, Work] = {}

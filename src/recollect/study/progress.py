@@ -1,50 +1,70 @@
-"""What a person sees while a study runs: a live bar in a terminal, plain lines elsewhere."""
+"""What a person sees while a study runs: a live bar in a terminal or a notebook, plain lines elsewhere."""
 
+import html
 import time
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 
-from recollect.study.run import Failed, Note
+from recollect.study.sinks.base import Sink
+from recollect.study.trainer import Failed, Note
 from recollect.train.events import Ended, Measured
 from recollect.train.spec import RunSpec
 
-_QUIET = 10.0
-"""Seconds between plain lines."""
+_LINES, _UPDATES = 10.0, 0.5
+"""Seconds between plain lines, and between updates of a notebook."""
+_MEANT = 0.02
+"""The share of the steps after which an estimate of the time left means something."""
 
 
-class StudyProgress:
-    """Watches a study's events; use as a context manager and hand `watch` to the runner."""
+class Progress(Sink):
+    """Shows how far the runs are, how long they will take, and the best accuracy so far."""
 
-    def __init__(self, runs: list[RunSpec], done: set[str], console: Console):
-        self.console = console
-        self.total = len(runs)
-        self.ended = sum(run.id in done for run in runs)
-        self.left = {run.id: run.train.total_steps for run in runs if run.id not in done}  # steps still to do
-        self.steps = self.steps_left = sum(self.left.values())
+    def __init__(self, console: Console | None = None):
+        self.console = console or Console(highlight=False)
+        self.where = ""
+        self.bar: Bar | None = None
+        self.handle: Any = None  # a notebook's place for the bar
+        self.told: set[str] = set()
         self.best: tuple[float, str] = (0.0, "")
+        self.started = time.monotonic()
+
+    def begin(self, studies: Mapping[str, list[RunSpec]], done: Collection[str]) -> None:
+        """Say what is about to be trained, and show the bar."""
+        self._stop()
+        for name, runs in studies.items():
+            before = sum(run.id in done for run in runs)
+            known = f", {before} of them done already" if before else ""
+            where = f", {self.where}" if name not in self.told else ""
+            self.told.add(name)
+            self._print(f"study {name}: {len(runs)} runs{known}{where}")
+        every = {run.id: run for runs in studies.values() for run in runs}
+        self.total, self.ended = len(every), sum(id in done for id in every)
+        self.left = {id: run.train.total_steps for id, run in every.items() if id not in done}  # steps still to do
+        self.steps = self.steps_left = sum(self.left.values())
         self.started = self.spoken = time.monotonic()
-        self.bar = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=None), TextColumn("{task.fields[runs]}"),
-            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False),
-            TextColumn("{task.fields[best]}"), console=console, transient=False,
-        )  # fmt: skip
-        self.live = console.is_terminal
-
-    def __enter__(self) -> "StudyProgress":
-        if self.live:
-            self.row = self.bar.add_task("training", total=self.steps or 1, runs=self._runs(), best="")
+        if not self.left:
+            return
+        if self.console.is_terminal:
+            self.bar = Bar(
+                TextColumn("{task.description}"), BarColumn(bar_width=None), TextColumn("{task.fields[runs]}"),
+                TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False),
+                TextColumn("{task.fields[best]}"), console=self.console, transient=False,
+            )  # fmt: skip
+            self.row = self.bar.add_task("training", total=self.steps, runs=self._runs(), best="")
             self.bar.start()
-        return self
+        elif self.console.is_jupyter:
+            from IPython.display import HTML, display  # pyright: ignore[reportMissingImports]
 
-    def __exit__(self, *_: object) -> None:
-        if self.live:
-            self.bar.stop()
+            self.html, self.handle = HTML, display(HTML(self._page()), display_id=True)
 
-    def watch(self, cohort: list[RunSpec], event: Ended | Measured | Failed | Note) -> None:
+    def event(self, cohort: list[RunSpec], event: object) -> None:
         """Take note of an event."""
         if isinstance(event, Note):
-            self.console.print(event.text, markup=False)
+            self._print(event.text)
         elif isinstance(event, Measured):
             for id, accuracy in event.accuracy.items():
                 self._leave(id, event.steps - event.step)
@@ -53,29 +73,63 @@ class StudyProgress:
         elif isinstance(event, Ended):
             self._leave(event.run.id, 0)
             self.ended += 1
-        else:
+        elif isinstance(event, Failed):
             self._leave(event.run.id, 0)
-            self.console.print(f"failed: run {event.run.id} ({event.run.model.title}): {event.error}", markup=False)
-        self._say()
+            self._print(f"failed: run {event.run.id} ({event.run.model.title}): {event.error}")
+        self._show()
+
+    def close(self) -> None:
+        """Leave the last state on the screen."""
+        self._stop()
+
+    def _stop(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
+        if self.handle is not None:
+            self.handle.update(self.html(self._page()))
+            self.handle = None
+
+    def _print(self, text: str) -> None:
+        if self.console.is_jupyter:
+            print(text)  # rich would make a page of its own of each line
+        else:
+            self.console.print(text, markup=False)
 
     def _leave(self, run: str, steps: int) -> None:
         self.steps_left += steps - self.left[run]
         self.left[run] = steps
 
-    def _say(self) -> None:
-        share = 1 - self.steps_left / (self.steps or 1)
-        best = f"best {self.best[0]:.3f} {self.best[1]}" if self.best[1] else ""
-        if self.live:
-            self.bar.update(self.row, completed=self.steps - self.steps_left, runs=self._runs(), best=best)
+    def _show(self) -> None:
+        if self.bar is not None:
+            self.bar.update(self.row, completed=self.steps - self.steps_left, runs=self._runs(), best=self._best())
             return
         now = time.monotonic()
-        if now - self.spoken >= _QUIET or self.ended == self.total:
-            self.spoken = now
-            elapsed = now - self.started
-            eta = f", about {_clock(elapsed / share - elapsed)} left" if 0 < share < 1 else ""
-            self.console.print(
-                f"{self._runs()}, {share:.0%} of the steps, {_clock(elapsed)}{eta}  {best}", markup=False
-            )
+        if now - self.spoken < (_UPDATES if self.handle is not None else _LINES) and self.ended < self.total:
+            return
+        self.spoken = now
+        if self.handle is not None:
+            self.handle.update(self.html(self._page()))
+        else:
+            self._print(self._line())
+
+    def _line(self) -> str:
+        share, elapsed = self._share(), time.monotonic() - self.started
+        left = f", about {_clock(elapsed / share - elapsed)} left" if _MEANT <= share < 1 else ""
+        return f"{self._runs()}, {share:.0%} of the steps, {_clock(elapsed)}{left}  {self._best()}"
+
+    def _page(self) -> str:
+        """A bar as HTML."""
+        return (
+            f'<progress value="{self._share():.4f}" max="1" style="width: 20em; vertical-align: middle"></progress> '
+            f"{html.escape(self._line())}"
+        )
+
+    def _share(self) -> float:
+        return 1 - self.steps_left / (self.steps or 1)
+
+    def _best(self) -> str:
+        return f"best {self.best[0]:.3f} {self.best[1]}" if self.best[1] else ""
 
     def _runs(self) -> str:
         return f"{self.ended} of {self.total} runs"

@@ -1,235 +1,143 @@
-"""Runs a study: packs what is not done yet into cohorts, has them trained, and keeps each result as it comes.
+"""The one runner: expands studies, trains what the store does not have yet, and returns the results.
 
-This process is the only one that writes: results to the store, snapshots to the folder beside it. Executors only train.
+`Study.run`, `recollect run`, `reproduce`, `probe` and `demo` all come here. A study is expanded once; whether its whole grid or
+only what a search asks for is trained is decided here and nowhere else.
 """
 
-import itertools
-from collections import Counter, deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from recollect.spec import SpecError
+from recollect.store import DEFAULT_STORE
 from recollect.store.checkpoints import Checkpoints
-from recollect.store.store import Store, Writer, no_room
-from recollect.study.executors import Executor, open_executor
-from recollect.study.executors.base import Broken, Done, Job, Report, Silent
-from recollect.study.spec import Study
-from recollect.train.events import Ended, Measured, Saved
+from recollect.store.store import Store, Writer
+from recollect.study.executors import EXECUTORS
+from recollect.study.executors.base import Executor, Resources
+from recollect.study.outcome import Outcome
+from recollect.study.progress import Progress
+from recollect.study.search.base import Search, Searched
+from recollect.study.sinks.base import Sink, Sinks, Watch
+from recollect.study.spec import Study, distinct
+from recollect.study.trainer import ATTEMPTS, Trainer, cohort_size, pack
+from recollect.train.checkpoint import EVERY
 from recollect.train.spec import RunSpec
 
-ATTEMPTS = 2
-"""How often a run that fails alone, or a cohort whose worker dies, is tried."""
+
+@dataclass(frozen=True)
+class Grid:
+    """A study with its runs."""
+
+    study: Study
+    runs: list[RunSpec]
+
+    def wanted(self, accuracy: Mapping[str, float], failed: Collection[str]) -> list[RunSpec]:
+        """The runs to train, given what has ended: all of them, or those that the study's search asks for."""
+        search = self.study.strategy
+        return search.wanted(self.runs, accuracy, failed) if search else self.runs
+
+    def searched(self, search: Search, store: Store, failed: Collection[str], before: Collection[str]) -> Searched:
+        """What the study's search came to; `before`: the runs that the store had when it began."""
+        accuracy = store.accuracies()
+        asked, found = search.wanted(self.runs, accuracy, failed), search.found(self.runs, accuracy)
+        share = f"{len(asked)} of {len(self.runs)} runs ({len(asked) / len(self.runs):.0%})"
+        return Searched(
+            found, asked, sum(run.id in before for run in asked), len(self.runs), f"{search.describe(found)}, {share}"
+        )
 
 
-@dataclass
-class Outcome:
-    """What became of a study."""
-
-    runs: int
-    reused: int = 0
-    """Runs that the store already had."""
-    ended: Counter = field(default_factory=Counter)
-    """Runs trained now, by how they ended."""
-    failed: dict[str, str] = field(default_factory=dict)
-    """Runs that failed for good: id and error."""
-
-
-@dataclass
-class Failed:
-    """A run that failed for good."""
-
-    run: RunSpec
-    error: str
+def expand(studies: Study | Iterable[Study], allow_many: bool = False) -> list[Grid]:
+    """Studies with their runs; each grid is expanded once."""
+    studies = [studies] if isinstance(studies, Study) else list(studies)
+    names = [study.name for study in studies]
+    for name in names:
+        if names.count(name) > 1:
+            raise SpecError(f"{names.count(name)} studies are called {name!r}; give each a name of its own")
+    for study in studies:
+        study.check_size(allow_many)
+    return [Grid(study, study.runs()) for study in studies]
 
 
-@dataclass
-class Note:
-    """Something that a person who watches may want to know."""
-
-    text: str
-
-
-Watch = Callable[[list[RunSpec], Ended | Measured | Failed | Note], None]
-"""Told of every event, with the cohort it belongs to."""
-
-
-def run_study(
-    study: Study | list[Study],
-    store: Store,
+def run(
+    studies: Study | Iterable[Study] | Sequence[Grid],
+    *,
+    store: Store | str | Path = DEFAULT_STORE,
+    executor: Executor | str = "local",
     device: str = "auto",
+    workers: int = 0,
     cohort: int = 0,
-    watch: Watch | None = None,
-    executor: Executor | None = None,
+    progress: bool | Progress = True,
+    sinks: Iterable[Sink | Watch] = (),
+    keep_weights: bool = False,
+    checkpoint_every: float = EVERY,
     attempts: int = ATTEMPTS,
+    options: Mapping[str, Any] | None = None,
+    allow_many: bool = False,
 ) -> Outcome:
-    """Train every run of a study that the store does not have yet; safe to call again after any interruption.
+    """Train every run of some studies that the store does not have yet, and return the results.
 
-    Several studies are trained as one, so that no worker waits for the last run of one of them. An executor that is given
-    decides the device and stays open; without one, runs are trained in this process.
+    Safe to call again after any interruption: what has ended is not trained again, and what was in training goes on from its
+    last snapshot. Several studies are trained as one, so that no worker waits for the last run of one of them.
+
+    Args:
+        studies: one study or several.
+        store: the results file.
+        executor: `local`, `ray`, another registered name, or an open Executor, which decides the device and stays open.
+        device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
+        workers: cohorts that train at once. 0: one per GPU, or one per processor.
+        cohort: runs trained together at most. 0: chosen for the device.
+        progress: whether to show progress, in a terminal or a notebook; or a Progress of your own.
+        sinks: where else the curves go, such as TensorBoard; or functions that are called with every cohort and event.
+        keep_weights: whether the trained models are kept in a folder beside the store.
+        checkpoint_every: seconds of training between snapshots of a cohort.
+        attempts: how often a run that fails alone, or a cohort whose worker dies, is tried.
+        options: what one executor alone needs, such as `{"address": "10.0.0.1:6379"}` for Ray.
+        allow_many: whether a grid of more than a million runs is meant.
     """
-    if executor is None:
-        with open_executor(device=device) as executor:
-            return run_study(study, store, device, cohort, watch, executor, attempts)
-    studies = [study] if isinstance(study, Study) else study
-    runs = distinct(studies)
-    with store.writing() as writer:
-        done = store.done()
-        for one in studies:
-            writer.add_study(one.name, one.to_yaml(), one.runs())
-        checkpoints = Checkpoints(store.checkpoints)
-        checkpoints.find(done)
-        outcome = Outcome(len(runs), reused=sum(run.id in done for run in runs))
-        pending = [run for run in runs if run.id not in done]
-        size = cohort or default_cohort(executor.device)
-        _Running(writer, executor, checkpoints, outcome, attempts, watch or (lambda *_: None)).train(pending, size)
-    return outcome
+    listed = [studies] if isinstance(studies, Study) else list(studies)
+    grids = [one for one in listed if isinstance(one, Grid)]
+    grids += expand([one for one in listed if isinstance(one, Study)], allow_many)
+    kept = store if isinstance(store, Store) else Store(store, create=True)
+    shown = [progress] if isinstance(progress, Progress) else [Progress()] if progress else []
+    with ExitStack() as stack:
+        if isinstance(executor, str):
+            most = len(pack(distinct([grid.runs for grid in grids]), 2))
+            resources = Resources(device, workers, most, checkpoint_every, keep_weights, options or {})
+            executor = stack.enter_context(EXECUTORS.find(executor).start(resources))
+        watching = stack.enter_context(Sinks([*shown, *sinks]))
+        for one in shown:
+            one.where = f"on {executor.device}, results in {kept.path}"
+        writer = stack.enter_context(kept.writing())
+        return _run(grids, kept, writer, executor, watching, cohort, attempts)
 
 
-def distinct(studies: list[Study]) -> list[RunSpec]:
-    """The runs of some studies, each once."""
-    return list({run.id: run for study in studies for run in study.runs()}.values())
-
-
-class _Running:
-    """Studies under way."""
-
-    def __init__(
-        self,
-        writer: Writer,
-        executor: Executor,
-        checkpoints: Checkpoints,
-        outcome: Outcome,
-        attempts: int,
-        watch: Watch,
-    ):
-        self.writer, self.executor, self.checkpoints = writer, executor, checkpoints
-        self.outcome, self.attempts, self.watch = outcome, attempts, watch
-        self.queue: deque[Job] = deque()
-        self.fits: dict[str, int] = {}  # by shape: how many runs memory holds, where more were too many
-        self.failures: Counter[str] = Counter()  # by run
-
-    def train(self, pending: list[RunSpec], size: int) -> None:
-        """Train these runs; those that share a snapshot go on together."""
-        groups: dict[object, list[RunSpec]] = {}
-        for run in pending:
-            groups.setdefault(self.checkpoints.of.get(run.id), []).append(run)
-        self.queue.extend(Job(cohort) for group in groups.values() for cohort in pack(group, size))
-        running = 0
-        while self.queue or running:
-            while self.queue and running < self.executor.slots:
-                job = self.queue.popleft()
-                if len(job.runs) > (fits := self.fits.get(job.runs[0].shape, size)):
-                    self.again(*pack(job.runs, fits))
-                    continue
-                self.executor.submit(job, self.checkpoints.load(job.runs[0].id))
-                running += 1
-            job, report = self.executor.next()
-            self.take(job, report)
-            running -= isinstance(report, Done | Broken)
-
-    def take(self, job: Job, report: Report) -> None:
-        """Act on a report. Results are kept before anything that relies on their being kept."""
-        if isinstance(report, Measured | Ended):
-            self.watch(job.runs, report)
-        if isinstance(report, Measured):
-            job.ending = report.ending
-        elif isinstance(report, Ended):
-            job.ended.append(report)
-            if len(job.ended) == job.ending:
-                self.keep(job)
-        elif isinstance(report, Saved):
-            with no_room(self.checkpoints.folder):
-                self.checkpoints.save([run.id for run in job.runs], report.data)
-            job.tries = 0
-        elif isinstance(report, Silent) and job.runs:
-            minutes = report.seconds / 60
-            self.say(
-                job.runs,
-                f"nothing heard of {len(job.runs)} runs of {job.runs[0].model.title} for {minutes:.0f} minutes: they may be "
-                "stuck, or at a long measurement; Ctrl-C and the same command take them up again",
-            )
-        elif isinstance(report, Broken):
-            self.keep(job)
-            self.mend(job, report)
-
-    def keep(self, job: Job) -> None:
-        """Put the results of one measurement into the store, in one transaction."""
-        if not job.ended:
-            return
-        self.writer.add_results(job.ended, self.executor.device)
-        self.outcome.ended.update(ended.status for ended in job.ended)
-        ids = {ended.run.id for ended in job.ended}
-        self.checkpoints.forget(ids)
-        job.runs = [run for run in job.runs if run.id not in ids]
-        job.ended = []
-
-    def mend(self, job: Job, broken: Broken) -> None:
-        """What to do about a cohort that will not go on: try it again, smaller, or give up the run at fault."""
-        runs, half = job.runs, -(-len(job.runs) // 2)
-        if not runs:  # lost after its last result
-            return
-        if broken.why == "snapshot":
-            self.say(runs, f"{broken.error}: a snapshot that cannot be used; its {len(runs)} runs start anew")
-            self.checkpoints.forget(run.id for run in runs)
-            self.again(runs)
-            return
-        if broken.why == "memory" and len(runs) > 1:
-            fits = broken.fits or half
-            self.say(runs, f"out of memory with {len(runs)} runs of {runs[0].model.title} at once; {fits} from now on")
-            self.fits[runs[0].shape] = min(fits, self.fits.get(runs[0].shape, fits))
-            self.again(runs)
-            return
-        for run in runs:
-            self.failures[run.id] += 1
-            self.writer.add_failure(run.id, self.failures[run.id], broken.error, broken.traceback)
-        job.tries += 1
-        if len(runs) > 1 and (broken.why == "error" or job.tries >= self.attempts):
-            self.say(
-                runs,
-                f"{broken.error}: {len(runs)} runs of {runs[0].model.title} go on as two halves, to find the one at fault",
-            )
-            self.again(runs[:half], runs[half:])
-        elif job.tries < self.attempts:
-            self.say(runs, f"{broken.error}: trying again")
-            self.queue.append(job)
-        else:
-            for run in runs:
-                self.checkpoints.forget([run.id])
-                self.outcome.failed[run.id] = broken.error
-                self.watch(runs, Failed(run, broken.error))
-
-    def again(self, *cohorts: list[RunSpec]) -> None:
-        self.queue.extendleft(Job(cohort) for cohort in reversed(cohorts))
-
-    def say(self, runs: list[RunSpec], text: str) -> None:
-        self.watch(runs, Note(text))
-
-
-def pack(runs: list[RunSpec], size: int) -> list[list[RunSpec]]:
-    """Cohorts of at most `size` runs of one shape, as even as can be, in the order of the study."""
-    groups: dict[str, list[RunSpec]] = {}
-    for run in runs:
-        groups.setdefault(run.shape, []).append(run)
-    cohorts = []
-    for group in groups.values():
-        parts = -(-len(group) // size)
-        bounds = [round(i * len(group) / parts) for i in range(parts + 1)]
-        cohorts += [group[a:b] for a, b in itertools.pairwise(bounds)]
-    return cohorts
-
-
-def default_cohort(device: str) -> int:
-    """How many runs train together unless told otherwise: a GPU needs many to be full, and has fewer where its memory is
-    measured to be too small; a CPU's caches want few."""
-    return 64 if device.startswith("cuda") else 8
-
-
-__all__ = [
-    "Failed",
-    "Measured",
-    "Note",
-    "Outcome",
-    "default_cohort",
-    "distinct",
-    "pack",
-    "run_study",
-]
+def _run(
+    grids: list[Grid], store: Store, writer: Writer, executor: Executor, sinks: Sinks, cohort: int, attempts: int
+) -> Outcome:
+    """Train round after round, each for all studies at once, until no study wants more."""
+    before = store.done()
+    checkpoints = Checkpoints(store.checkpoints)
+    checkpoints.find(before)
+    trainer = Trainer(writer, executor, checkpoints, sinks.event, attempts)
+    searching = any(grid.study.strategy for grid in grids)
+    while True:
+        accuracy = store.accuracies()
+        wanted = [grid.wanted(accuracy, trainer.failed) for grid in grids]
+        for grid, runs in zip(grids, wanted, strict=True):
+            writer.add_study(grid.study.name, grid.study.to_yaml(), runs)
+        runs = distinct(wanted)
+        pending = [run for run in runs if run.id not in accuracy and run.id not in trainer.failed]
+        sinks.begin({grid.study.name: found for grid, found in zip(grids, wanted, strict=True)}, set(accuracy))
+        trainer.train(pending, cohort or cohort_size(executor.device, len(pending), executor.slots))
+        if not searching or not pending:
+            break
+    searches = {
+        grid.study.name: grid.searched(search, store, trainer.failed, before)
+        for grid in grids
+        if (search := grid.study.strategy)
+    }
+    reused = sum(run.id in before for run in runs)
+    studies = tuple(grid.study for grid in grids)
+    return Outcome(studies, store, len(runs), reused, trainer.ended, trainer.failed, searches)

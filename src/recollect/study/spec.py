@@ -1,111 +1,76 @@
 """A study: the specification of runs with lists where an axis varies."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from math import log10
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Self
 
 import yaml
-from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
+from recollect.analysis.window import THRESHOLD
 from recollect.models.presets import with_preset
-from recollect.spec import Spec, SpecError, explain, nearest
-from recollect.store import frames
-from recollect.study.grid import axis, count, matches, put, unfold, zipped
+from recollect.spec import Spec, SpecError, explain
+from recollect.store import DEFAULT_STORE
+from recollect.study.grid import count, matches, put, unfold, zipped
+from recollect.study.search.base import Search, as_search
+from recollect.study.values import plain
 from recollect.tasks import as_task
 from recollect.train.protocols import with_protocol
 from recollect.train.spec import RunSpec
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from recollect.store.store import Store
+    from recollect.study.executors.base import Executor
+    from recollect.study.outcome import Outcome
+    from recollect.study.progress import Progress
 
 MANY = 1_000_000
-"""More runs than this are not unfolded unless asked for twice."""
-
-
-class SearchSpec(Spec):
-    """How windows are searched for: `search: window`, or a mapping with any of these fields."""
-
-    kind: Literal["window"] = "window"
-    """What is searched for."""
-    threshold: float = Field(0.95, gt=0, le=1)
-    """The accuracy, averaged over seeds, that a window's rates reach."""
-    low: float = Field(1e-5, gt=0)
-    """The smallest rate of the grid, where `train.lr` does not give the grid."""
-    high: float = Field(1e-1, gt=0)
-    """The largest rate of the grid."""
-    points: int = Field(17, ge=2)
-    """Rates of the grid, evenly spaced on a logarithmic axis."""
-    seeds: tuple[int, ...] = (42, 123, 777)
-    """The seeds, where `train.seed` does not give them; the first one scouts."""
-    coarse: int = Field(5, ge=2)
-    """Rates of the first round."""
-    resolution: float = Field(0.0, ge=0)
-    """An edge is known when a rate inside and one outside are this many decades apart. 0: neighbours on the grid."""
-    max_runs: int = Field(0, ge=0)
-    """Runs of one configuration at most. 0: half of the grid's, and at least one for every rate."""
-
-    @field_validator("seeds")
-    @classmethod
-    def _some_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        if not seeds or len(set(seeds)) != len(seeds):
-            raise SpecError(f"a search needs at least one seed, each once; got {list(seeds)}")
-        return seeds
-
-    @model_validator(mode="after")
-    def _makes_sense(self) -> "SearchSpec":
-        if self.low >= self.high:
-            raise SpecError(f"low {self.low:g} must be below high {self.high:g}")
-        if self.resolution >= log10(self.high / self.low):
-            raise SpecError(
-                f"resolution {self.resolution:g} is as wide as the {log10(self.high / self.low):g} decades searched"
-            )
-        if self.max_runs and self.max_runs < self.coarse:
-            raise SpecError(f"max_runs {self.max_runs} is less than the {self.coarse} runs of the first round")
-        return self
+"""More runs than this are not expanded unless the user says that they are meant."""
 
 
 class Study(Spec):
-    """A named grid of runs. Any field inside task, model and train may be a list or a range: an axis."""
+    """A named grid of runs. Any field inside task, model and train may be a list, an array or a range: an axis."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)
+    name: str = Field(default="study", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)
     """What the study is called in the store and on disk."""
     task: Any = Field(default_factory=lambda: {"kind": "mqar"})
-    """The task, or a list of tasks."""
+    """The task, or a list of tasks: names, mappings or Task objects."""
     model: Any = Field(default_factory=dict)
-    """The model."""
+    """The model: a mapping or a ModelSpec, or a list of them. A mixer may be a name, a mapping or a class."""
     train: Any = Field(default_factory=dict)
     """Training; `protocol: okpekpe2025` (or another) fills in what is not given."""
-    tests: list[Any] = Field(default_factory=list)
+    tests: Any = Field(default_factory=list)
     """Further tasks that every run is measured on at its end."""
     zip: list[dict[str, Any]] = Field(default_factory=list)
     """Groups of fields, by dotted path, whose lists vary together: `{task.length: [64, 128], task.pairs: [4, 8]}`."""
     exclude: list[dict[str, Any]] = Field(default_factory=list)
     """Runs to leave out: those that have all the values of one entry, by dotted path."""
-    search: SearchSpec | None = None
+    search: SerializeAsAny[Search] | str | dict[str, Any] | None = None
     """`window`: train only the runs of the grid that are needed to find each configuration's learning-rate window."""
-    _chosen: list[RunSpec] | None = PrivateAttr(None)
+    lr: Any = None
+    """Short for `train.lr`: a learning rate, or an axis of them."""
+    seed: Any = None
+    """Short for `train.seed`: a seed, or an axis of them."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_plain_data(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        data = {name: value if name == "search" else plain(value, str(name)) for name, value in data.items()}
+        for name in ("lr", "seed"):
+            if data.get(name) is None:
+                continue
+            train = data.get("train", {})
+            if not isinstance(train, Mapping) or name in train:
+                raise SpecError(f"{name} and train.{name} both say what to try; give one of them")
+            data["train"] = {**train, name: data.pop(name)}
+        return data
 
     @field_validator("search", mode="before")
     @classmethod
     def _search_by_name(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            value = {"kind": value}
-        if isinstance(value, Mapping) and value.get("kind", "window") != "window":
-            raise SpecError(f"unknown search {value['kind']!r}: {nearest(str(value['kind']), ['window'])}")
-        return value
-
-    @model_validator(mode="after")
-    def _one_grid_of_rates(self) -> "Study":
-        given = self.search.model_fields_set if self.search else set()
-        for path, fields in (("train.lr", ("low", "high", "points")), ("train.seed", ("seeds",))):
-            if given.intersection(fields) and self._gives(path):
-                named = ", ".join(f"search.{name}" for name in fields if name in given)
-                raise SpecError(f"{named} and {path} both say what to try; give one of them")
-        return self
+        return as_search(value)
 
     @field_validator("task", "model", "train")
     @classmethod
@@ -114,30 +79,57 @@ class Study(Spec):
             return value
         raise SpecError(f"expected a mapping, a name or a list, not {value!r}")
 
+    @model_validator(mode="after")
+    def _one_grid_of_rates(self) -> Self:
+        if self.strategy is None:
+            return self
+        given = self.strategy.model_fields_set
+        for path, (_, fields) in self.strategy.axes().items():
+            if given.intersection(fields) and self._gives(path):
+                named = ", ".join(f"search.{name}" for name in fields if name in given)
+                raise SpecError(f"{named} and {path} both say what to try; give one of them")
+        return self
+
+    @property
+    def strategy(self) -> Search | None:
+        """The search, or None where the whole grid is trained."""
+        return self.search if isinstance(self.search, Search) else None
+
+    @property
+    def threshold(self) -> float:
+        """The accuracy that counts as solved in the study's tables and pictures."""
+        return self.strategy.accuracy_asked_for if self.strategy else THRESHOLD
+
     @classmethod
-    def load(cls, path: str | Path) -> "Study":
+    def load(cls, path: str | Path) -> Self:
         """A study from a YAML file."""
         path = Path(path)
         if not path.is_file():
             raise SpecError(f"{path}: no such study file")
         try:
-            data = yaml.safe_load(path.read_text())
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise SpecError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
-        if not isinstance(data, dict):
-            raise SpecError(
-                f"{path}: a study is a mapping with name, task, model and train; this is {type(data).__name__}"
-            )
+            return cls.from_yaml(path.read_text(), path.stem)
+        except (SpecError, UnicodeDecodeError) as error:
+            raise SpecError(f"{path}: {error}") from None
+
+    @classmethod
+    def from_yaml(cls, text: str, name: str = "study") -> Self:
+        """A study from the text of a YAML file; `name` is used where the text gives none."""
         try:
-            return cls(**{"name": path.stem, **data})
+            data = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise SpecError(f"not YAML: {' '.join(str(error).split())}") from None
+        if not isinstance(data, dict):
+            raise SpecError(f"a study is a mapping with name, task, model and train; this is {type(data).__name__}")
+        try:
+            return cls(**{"name": name, **data})
         except ValidationError as error:
-            raise SpecError(f"{path}: {explain(error)}") from None
+            raise SpecError(explain(error)) from None
 
     def to_yaml(self) -> str:
         """The study as a file that `load` reads."""
-        data = self.model_dump(mode="json", exclude_defaults=True)
-        if self.search:
-            data["search"] = {"kind": self.search.kind, **data["search"]}
+        data = {"name": self.name, **self.model_dump(mode="json", exclude_defaults=True)}
+        if self.strategy:
+            data["search"] = {"kind": self.strategy.kind, **data["search"]}
         return yaml.safe_dump(data, sort_keys=False)
 
     def size(self) -> int:
@@ -145,22 +137,14 @@ class Study(Spec):
         return sum(count(grid) for grid in self._grids())
 
     def check_size(self, allow_many: bool) -> None:
-        """Refuse a grid that is too large to have been meant, unless told that it was."""
-        if (size := self.size()) > MANY and not allow_many:
+        """Refuse a grid that is too large to have been meant, unless the user says that it was."""
+        if not allow_many and (size := self.size()) > MANY:
             raise SpecError(
                 f"study {self.name!r} unfolds into {size:,} runs, more than {MANY:,}; add --yes if that is meant"
             )
 
-    def only(self, runs: list[RunSpec]) -> "Study":
-        """The same study, of which these runs are meant."""
-        study = self.model_copy()
-        study._chosen = list(runs)
-        return study
-
     def runs(self) -> list[RunSpec]:
-        """Every run, each once, in the order of the grid."""
-        if self._chosen is not None:
-            return list(self._chosen)
+        """Every run, each once, in the order of the grid. A large grid takes seconds: expand it once and pass the list on."""
         found: dict[str, RunSpec] = {}
         for grid in self._grids():
             for point in unfold(grid):
@@ -171,27 +155,31 @@ class Study(Spec):
             raise SpecError(f"study {self.name!r}: the exclusions leave no runs")
         return list(found.values())
 
-    def run(self, device: str = "auto", store: str | Path = "results/store.sqlite", cohort: int = 0) -> "Ran":
-        """Train what the store does not have yet, or search where the study says so; from Python, without progress."""
-        from recollect.store.store import Store
-        from recollect.study.run import run_study
-        from recollect.study.search.rounds import (
-            search_windows,  # what runs studies knows them, so they can know it only now
-        )
+    def run(
+        self,
+        *,
+        store: "Store | str | Path" = DEFAULT_STORE,
+        executor: "Executor | str" = "local",
+        device: str = "auto",
+        workers: int = 0,
+        cohort: int = 0,
+        progress: "bool | Progress" = True,
+        keep_weights: bool = False,
+        **options: Any,
+    ) -> "Outcome":
+        """Train what the store does not have yet, and return the results; every option is that of `recollect.run`."""
+        from recollect.study.run import run  # it knows studies, so they can know it only now
 
-        opened = Store(store, create=True)
-        if self.search:
-            failed = search_windows(
-                self, opened, lambda chosen: run_study(chosen, opened, device, cohort).failed
-            ).failed
-        else:
-            failed = run_study(self, opened, device, cohort).failed
-        return Ran(self.name, opened, failed)
+        return run(
+            self, store=store, executor=executor, device=device, workers=workers, cohort=cohort, progress=progress,
+            keep_weights=keep_weights, **options,
+        )  # fmt: skip
 
     def _grids(self) -> list[dict[str, Any]]:
-        base = {"task": self.task, "model": self.model, "train": self.train, "tests": self.tests}
-        for path, values in self._searched().items():
-            base = put(base, path, values)
+        base: dict[str, Any] = {"task": self.task, "model": self.model, "train": self.train, "tests": self.tests}
+        for path, (values, _) in self.strategy.axes().items() if self.strategy else ():
+            if not self._gives(path):
+                base = put(base, path, values)
         grids = []
         for choice in zipped(self.zip):
             grid = base
@@ -206,14 +194,6 @@ class Study(Spec):
         inside = any(isinstance(train, Mapping) and path.removeprefix("train.") in train for train in trains)
         return inside or any(path in group for group in self.zip)
 
-    def _searched(self) -> dict[str, list[Any]]:
-        """The axes that a search brings along, where the study does not have them."""
-        if self.search is None:
-            return {}
-        rates = axis("logspace", self.search.low, self.search.high, self.search.points)
-        axes = {"train.lr": rates, "train.seed": list(self.search.seeds)}
-        return {path: values for path, values in axes.items() if not self._gives(path)}
-
     def _run(self, point: dict[str, Any]) -> RunSpec:
         try:
             task = as_task(point["task"])
@@ -223,23 +203,6 @@ class Study(Spec):
             raise SpecError(f"study {self.name!r}: {explain(error)}") from None
 
 
-@dataclass(frozen=True)
-class Ran:
-    """A study that has been run, and where its results are."""
-
-    name: str
-    store: "Store"
-    failed: dict[str, str]
-    """Runs that failed for good: id and error."""
-
-    def results(self) -> "DataFrame":
-        """One row a run."""
-        return frames.runs_frame(self.store, self.name)
-
-    def curves(self) -> "DataFrame":
-        """One row a run and measurement."""
-        return frames.curves_frame(self.store, self.name)
-
-    def slices(self) -> "DataFrame":
-        """One row a run, measurement, tag and value of the tag."""
-        return frames.slices_frame(self.store, self.name)
+def distinct(grids: Sequence[Sequence[RunSpec]]) -> list[RunSpec]:
+    """The runs of several grids, each once."""
+    return list({run.id: run for runs in grids for run in runs}.values())

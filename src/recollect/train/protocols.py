@@ -4,15 +4,17 @@ What a source does not state is chosen here and marked `unknown`.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from recollect.spec import SpecError, nearest
-from recollect.tasks.base import Task
+from recollect.spec.registry import Registry
+
+if TYPE_CHECKING:
+    from recollect.tasks.base import Task
 
 Fields = dict[str, Any]
 
 
-def okpekpe2025(task: Task) -> Fields:
+def okpekpe2025(task: "Task") -> Fields:
     """Okpekpe & Orvieto, A.2: 50 epochs over 100,000 rows, AdamW, linear warm-up over a tenth of the run."""
     batch = 512 if task.row_length < 256 else 256 if task.row_length < 512 else 128
     return {
@@ -23,12 +25,12 @@ def okpekpe2025(task: Task) -> Fields:
     }  # fmt: skip
 
 
-def zoology2024(task: Task) -> Fields:
+def zoology2024(task: "Task") -> Fields:
     """Arora et al., figure 2: 64 epochs, cosine without warm-up, ends above 99 %."""
     return okpekpe2025(task) | {"epochs": 64, "warmup": 0.0, "schedule": "cosine", "stop_at": 0.99}
 
 
-def retrievit2026(task: Task) -> Fields:
+def retrievit2026(task: "Task") -> Fields:
     """Pantazopoulos et al., Table 2: fresh rows, 312,500 steps of 64, cosine after a tenth of warm-up, ends at 95 %."""
     return {
         "steps": 312_500, "batch": 64, "train_rows": 0, "test_rows": 100_000, "eval_rows": 2048, "eval_every": 500,
@@ -37,7 +39,7 @@ def retrievit2026(task: Task) -> Fields:
     }  # fmt: skip
 
 
-def jelassi2024(task: Task) -> Fields:
+def jelassi2024(task: "Task") -> Fields:
     """Jelassi et al., copy: 2,000 steps of 8 contexts, linear decay after 100 steps of warm-up."""
     return {
         "steps": 2000, "batch": 8, "train_rows": 0, "test_rows": 1024, "eval_rows": 128, "eval_every": 50,
@@ -45,19 +47,20 @@ def jelassi2024(task: Task) -> Fields:
     }  # fmt: skip
 
 
-PROTOCOLS: dict[str, Callable[[Task], Fields]] = {
-    "okpekpe2025": okpekpe2025, "zoology2024": zoology2024, "retrievit2026": retrievit2026, "jelassi2024": jelassi2024,
-}  # fmt: skip
+PROTOCOLS: Registry[Callable[["Task"], Fields]] = Registry(
+    "protocol",
+    group="recollect.protocols",
+    built_in={name: f"{__name__}:{name}" for name in ("okpekpe2025", "zoology2024", "retrievit2026", "jelassi2024")},
+)
+"""Functions from a task to the fields of TrainSpec."""
 
 
-def with_protocol(train: Fields, task: Task) -> Fields:
+def with_protocol(train: Fields, task: "Task") -> Fields:
     """`train` with the fields of the protocol it names filled in."""
     train = dict(train)
     if (name := train.pop("protocol", None)) is None:
         return train
-    if name not in PROTOCOLS:
-        raise SpecError(f"unknown protocol {name!r}: {nearest(str(name), PROTOCOLS)}")
-    fields = PROTOCOLS[name](task)
+    fields = PROTOCOLS.find(str(name))(task)
     if "steps" in train or "epochs" in train:  # one of the two says how long
         fields = {key: value for key, value in fields.items() if key not in ("steps", "epochs")}
     return fields | train

@@ -3,15 +3,15 @@
 import copyreg
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, Self
 
 import torch
 from pydantic import ValidationError
 
 from recollect.spec import SpecError, explain
-from recollect.train.checkpoint import CheckpointError
+from recollect.train.checkpoint import EVERY, CheckpointError
 from recollect.train.cohort import out_of_memory
 from recollect.train.events import Ended, Event
 from recollect.train.loop import train
@@ -104,11 +104,34 @@ def _same_code(run: RunSpec) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Resources:
+    """What an executor is asked to train with."""
+
+    device: str = "auto"
+    """`cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one."""
+    workers: int = 0
+    """Cohorts that train at once. 0: as many as suit the device."""
+    cohorts: int = 0
+    """How many cohorts there will be at most: more workers than that would idle. 0: not known."""
+    checkpoint_every: float = EVERY
+    """Seconds of training between snapshots of a cohort."""
+    keep_weights: bool = False
+    """Whether results bring the trained parameters along, so that the store keeps them."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What one executor alone needs, such as the address of a cluster."""
+
+
 class Executor(ABC):
     """A place where cohorts are trained; a context manager, left with nothing running."""
 
     device: str
     """The kind of device it trains on, as results name it."""
+
+    @classmethod
+    @abstractmethod
+    def start(cls, resources: Resources) -> "Executor":
+        """An executor with these resources, ready to be used."""
 
     @property
     @abstractmethod
@@ -127,7 +150,7 @@ class Executor(ABC):
     def close(self) -> None:
         """Stop what is running."""
 
-    def __enter__(self) -> "Executor":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

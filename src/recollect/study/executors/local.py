@@ -3,25 +3,49 @@
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
+from types import ModuleType
 
 import torch
 
-from recollect.study.executors.base import Broken, Done, Executor, Job, Report, Silent, attempt
+from recollect.study.executors.base import Broken, Done, Executor, Job, Report, Resources, Silent, attempt
+from recollect.train.checkpoint import EVERY
+from recollect.train.device import choose_device, cores
 
 _SPAWN = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA, nor torch's threads
 SILENCE = 900.0
 """Seconds without a word from a worker, which sends a snapshot each minute of training, that are worth telling."""
 
 
-class InProcess(Executor):
+class Local(Executor):
+    """Training on this machine: in this process for one cohort at a time, else in worker processes."""
+
+    @classmethod
+    def start(cls, resources: Resources) -> Executor:
+        """One worker per GPU or, on a CPU, one per processor as far as there are cohorts; several may share a GPU."""
+        device = choose_device(resources.device)
+        gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if device == "cuda" else []
+        suited = min(cores(), resources.cohorts or 1) if device == "cpu" else len(gpus)
+        workers = resources.workers or max(1, suited)
+        every, weights = resources.checkpoint_every, resources.keep_weights
+        if workers == 1:
+            return InProcess(device, every, weights)
+        return Workers(device, [gpus[i % len(gpus)] if gpus else device for i in range(workers)], every, weights)
+
+
+class InProcess(Local):
     """One cohort after another, in this process."""
 
-    def __init__(self, device: str, every: float, weights: bool = False):
+    def __init__(self, device: str, every: float = EVERY, weights: bool = False):
         self.device, self._every, self._weights = device, every, weights
+        self._threads = torch.get_num_threads()
+        if device == "cpu":  # small products are several times slower on many threads than on one
+            torch.set_num_threads(1)
 
     @property
     def slots(self) -> int:
@@ -40,15 +64,16 @@ class InProcess(Executor):
         return self._job, report
 
     def close(self) -> None:
-        """Nothing runs between reports."""
+        """Nothing runs between reports; the process gets its threads back."""
+        torch.set_num_threads(self._threads)
 
 
-class Workers(Executor):
+class Workers(Local):
     """A worker process for each device given. One that dies is replaced, and its cohort reported as lost."""
 
-    def __init__(self, device: str, devices: list[str], every: float, weights: bool = False):
+    def __init__(self, device: str, devices: list[str], every: float = EVERY, weights: bool = False):
         self.device, self._devices, self._every, self._weights = device, devices, every, weights
-        self._threads = max(1, torch.get_num_threads() // len(devices))
+        self._threads = 1 if device == "cpu" else max(1, torch.get_num_threads() // len(devices))
         self._workers: list[_Worker] = []
 
     @property
@@ -101,7 +126,8 @@ class _Worker:
         self.heard = time.monotonic()
         self.pipe, inside = _SPAWN.Pipe()
         self.process = _SPAWN.Process(target=_work, args=(inside, threads), daemon=True)
-        self.process.start()
+        with _another_main():
+            self.process.start()
         inside.close()  # so that the pipe ends when the worker does
 
     def patience(self) -> float:
@@ -121,6 +147,17 @@ class _Worker:
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         error = f"worker process {self.process.pid} died ({how})"
         return Broken("lost", error, error)
+
+
+@contextmanager
+def _another_main() -> Iterator[None]:
+    """Keeps a new process from running the user's script again: it would, to find what the script defines."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _work(pipe: Connection, threads: int) -> None:

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from recollect.spec import SpecError
-from recollect.study.executors.base import Broken, Done, Executor, Job, Report, attempt
+from recollect.study.executors.base import Broken, Done, Executor, Job, Report, Resources, attempt
+from recollect.train.checkpoint import EVERY
 from recollect.train.spec import RunSpec
 
 _PATIENCE = 5.0
@@ -34,7 +35,13 @@ _SETTINGS = 4
 class Ray(Executor):
     """Cohorts as tasks, each with a GPU or a CPU of the cluster to itself."""
 
-    def __init__(self, address: str, device: str, every: float, weights: bool = False):
+    @classmethod
+    def start(cls, resources: Resources) -> "Ray":
+        """The cluster whose head is at `options["address"]`, or the one running on this machine."""
+        address = str(resources.options.get("address") or "auto")
+        return cls(address, resources.device, resources.checkpoint_every, resources.keep_weights)
+
+    def __init__(self, address: str, device: str, every: float = EVERY, weights: bool = False):
         try:
             import ray  # pyright: ignore[reportMissingImports]
         except ImportError:

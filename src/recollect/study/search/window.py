@@ -1,238 +1,115 @@
-"""Finds learning-rate windows without paying for the whole grid: which runs to train next, given those that have ended.
+"""`search: window`: train only the runs that are needed to find each configuration's learning-rate window."""
 
-The window of a configuration is the widest stretch of rates whose accuracy, averaged over the seeds, is at least the
-threshold. An accuracy is at most 1, so one bad seed can prove that a rate lies outside, and a rate at which the first seed
-fails costs one run instead of one a seed. The search goes in rounds, each a batch of runs on the fixed grid of the study:
+from collections.abc import Collection, Mapping, Sequence
+from math import log10
+from typing import Any, Self
 
-1. the first seed at a few coarse rates, the ends of the grid among them;
-2. where some rate passes: the rates between it and its failing neighbours, until each edge is known to the resolution.
-   Where none does: the rates around the best one, then all others, as a window may be narrower than the coarse grid;
-3. every seed at the two edges; where seeds disagree the edge moves inwards, one rate at a time.
+from pydantic import Field, field_validator, model_validator
 
-What it does not look for: a single seed that fails in the middle of a window at a rate that others pass.
-The decisions depend on nothing but the results of the rounds before, and are replayed from the first round each time: a
-search that was cut short, or that finds runs done already, asks for the same runs as any other.
-"""
-
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import pairwise
-from math import ceil, log10
-
+from recollect.analysis.window import THRESHOLD
 from recollect.spec import SpecError
-from recollect.study.spec import SearchSpec
-
-Rate = tuple[float, int]
-"""A learning rate and a seed: one run of a configuration."""
-PROBES = 3
-"""How many rates between two known ones a round tries: a gap of the coarse grid is then filled in one round, not halved in
-several, as a cohort of few members costs nearly as much as one of many."""
+from recollect.study.grid import axis
+from recollect.study.search.base import Search, configurations
+from recollect.study.search.finder import Found, Point, WindowFinder
+from recollect.train.spec import RunSpec
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a search knows about a window."""
+class WindowSearch(Search):
+    """How windows are searched for: `search: window`, or a mapping with any of these fields."""
 
-    low: float = float("nan")
-    """Its lower edge, interpolated between the rates that bracket it; NaN where there is no window."""
-    high: float = float("nan")
-    """Its upper edge."""
-    open_low: bool = False
-    """Whether it goes on below the grid."""
-    open_high: bool = False
-    """Whether it goes on above the grid."""
-    best: float = float("nan")
-    """The highest accuracy at any rate tried, averaged over the seeds tried there."""
-    settled: bool = False
-    """Whether both edges are known to the resolution, or every rate is known to fail; else the runs ran out."""
-    runs: int = 0
-    """Runs the decisions rest on."""
-    rounds: int = 0
-    """Batches they came in."""
+    kind: str = "window"
+    """What is searched for."""
+    threshold: float = Field(default=THRESHOLD, gt=0, le=1)
+    """The accuracy, averaged over seeds, that a window's rates reach."""
+    low: float = Field(default=1e-5, gt=0)
+    """The smallest rate of the grid, where `train.lr` does not give the grid."""
+    high: float = Field(default=1e-1, gt=0)
+    """The largest rate of the grid."""
+    points: int = Field(default=17, ge=2)
+    """Rates of the grid, evenly spaced on a logarithmic axis."""
+    seeds: tuple[int, ...] = (42, 123, 777)
+    """The seeds, where `train.seed` does not give them; the first one is tried first."""
+    coarse: int = Field(default=5, ge=2)
+    """Rates of the first round."""
+    resolution: float = Field(default=0.0, ge=0)
+    """An edge is known when a rate inside and one outside are this many decades apart. 0: neighbours on the grid."""
+    max_runs: int = Field(default=0, ge=0)
+    """Runs per configuration at most. 0: half of the grid's, and at least one for every rate."""
 
-    @property
-    def decades(self) -> float:
-        """log10(high / low); 0 where there is no window."""
-        return log10(self.high / self.low) if self.low == self.low else 0.0
+    @field_validator("seeds")
+    @classmethod
+    def _some_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if not seeds or len(set(seeds)) != len(seeds):
+            raise SpecError(f"a search needs at least one seed, each once; got {list(seeds)}")
+        return seeds
 
-
-@dataclass
-class _Point:
-    """What is known at one rate: the accuracy of each seed that ended."""
-
-    seeds: int
-    threshold: float
-    accuracy: dict[int, float] = field(default_factory=dict)
-
-    @property
-    def mean(self) -> float:
-        return sum(self.accuracy.values()) / len(self.accuracy)
-
-    @property
-    def fails(self) -> bool:
-        """Whether the mean stays below the threshold even if every other seed is perfect."""
-        return sum(self.accuracy.values()) + self.seeds - len(self.accuracy) < self.threshold * self.seeds
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if self.low >= self.high:
+            raise SpecError(f"low {self.low:g} must be below high {self.high:g}")
+        if self.resolution >= log10(self.high / self.low):
+            raise SpecError(
+                f"resolution {self.resolution:g} is as wide as the {log10(self.high / self.low):g} decades searched"
+            )
+        if self.max_runs and self.max_runs < self.coarse:
+            raise SpecError(f"max_runs {self.max_runs} is less than the {self.coarse} runs of the first round")
+        return self
 
     @property
-    def certain(self) -> bool:
-        return len(self.accuracy) == self.seeds or self.fails
+    def accuracy_asked_for(self) -> float:
+        """The search's own threshold."""
+        return self.threshold
 
-    @property
-    def disputed(self) -> bool:
-        """Whether some seeds reach the threshold and others do not."""
-        return min(self.accuracy.values()) < self.threshold <= max(self.accuracy.values())
+    def axes(self) -> dict[str, tuple[list[Any], tuple[str, ...]]]:
+        """Rates and seeds."""
+        rates = axis("logspace", self.low, self.high, self.points)
+        return {"train.lr": (list(rates), ("low", "high", "points")), "train.seed": (list(self.seeds), ("seeds",))}
 
-    @property
-    def inside(self) -> bool:
-        """Whether the seeds so far speak for the window."""
-        return self.mean >= self.threshold
-
-
-@dataclass(frozen=True)
-class WindowSearch:
-    """The search for the window of one configuration. It trains nothing: it is told results, and says what to run."""
-
-    rates: tuple[float, ...]
-    """The grid, ascending."""
-    seeds: tuple[int, ...]
-    """The seeds; the first one scouts."""
-    spec: SearchSpec
-
-    def __post_init__(self) -> None:
-        if len(self.rates) < 2 or any(a >= b for a, b in pairwise(self.rates)):
-            raise SpecError(f"a window search needs at least two learning rates, ascending; got {list(self.rates)}")
-
-    @cached_property
-    def max_runs(self) -> int:
-        """Runs at most."""
-        return self.spec.max_runs or max(len(self.rates), len(self.rates) * len(self.seeds) // 2)
-
-    def next_runs(self, results: Mapping[Rate, float]) -> list[Rate]:
-        """The runs to train next, given the accuracy of those that have ended (NaN: diverged unmeasured); [] at the end."""
-        return self._replay(results)[2]
-
-    def asked(self, results: Mapping[Rate, float]) -> list[Rate]:
-        """Every run of the rounds so far, the present one included."""
-        known, _, missing = self._replay(results)
-        ended = [(self.rates[i], seed) for i, point in known.items() for seed in point.accuracy]
-        return ended + missing
-
-    def found(self, results: Mapping[Rate, float]) -> Found:
-        """The window, as far as it is known."""
-        known, rounds, missing = self._replay(results)
-        runs = sum(len(point.accuracy) for point in known.values())
-        if not runs:
-            return Found()
-        best = max(point.mean for point in known.values())
-        stretches = self._stretches(known)
-        if not stretches:
-            settled = len(known) == len(self.rates) and all(point.fails for point in known.values())
-            return Found(best=best, settled=settled, runs=runs, rounds=rounds)
-        first, last = max(stretches, key=lambda s: log10(self.rates[s[1]] / self.rates[s[0]]))
-        return Found(
-            low=self._crossing(known, first, -1), high=self._crossing(known, last, +1),
-            open_low=first == 0, open_high=last == len(self.rates) - 1, best=best,
-            settled=not missing and not self._round(known), runs=runs, rounds=rounds,
-        )  # fmt: skip
-
-    def _replay(self, results: Mapping[Rate, float]) -> tuple[dict[int, _Point], int, list[Rate]]:
-        """What the whole rounds so far have shown, their number, and what is missing from the next one."""
-        known: dict[int, _Point] = {}
-        rounds = 0
-        while wanted := self._round(known)[: self.max_runs - sum(len(point.accuracy) for point in known.values())]:
-            runs = [(self.rates[i], seed) for i, seed in wanted]
-            if missing := [run for run in runs if run not in results]:
-                return known, rounds, missing
-            for (i, seed), run in zip(wanted, runs, strict=True):
-                accuracy = results[run]
-                point = known.setdefault(i, _Point(len(self.seeds), self.spec.threshold))
-                point.accuracy[seed] = accuracy if accuracy == accuracy else 0.0
-            rounds += 1
-        return known, rounds, []
-
-    def _round(self, known: dict[int, _Point]) -> list[tuple[int, int]]:
-        """The runs of the next round, as places on the grid and seeds, the most telling first."""
-        if not known:
-            last, n = len(self.rates) - 1, min(self.spec.coarse, len(self.rates))
-            return [(i, self.seeds[0]) for i in dict.fromkeys(round(k * last / (n - 1)) for k in range(n))]
-        stretches = self._stretches(known)
-        wanted = (
-            [run for stretch in stretches for run in self._edges(known, *stretch)] if stretches else self._peak(known)
-        )
-        return list(dict.fromkeys(wanted))
-
-    def _edges(self, known: dict[int, _Point], first: int, last: int) -> list[tuple[int, int]]:
-        """What is still to be known about the edges of a stretch, and then about its inside."""
-        wanted: list[tuple[int, int]] = []
-        for edge, outside in ((first, _below(known, first)), (last, _above(known, last))):
-            if outside is None:
-                wanted += self._others(known, edge)
-            elif probes := self._between(edge, outside, self.spec.resolution):
-                if known[outside].disputed:  # the seeds' edges lie near one another: the next place settles most
-                    wanted += [(outside + (1 if edge > outside else -1), seed) for seed in self.seeds]
-                else:
-                    wanted += [(i, self.seeds[0]) for i in probes]
-            else:
-                wanted += self._others(known, edge) + self._others(known, outside)
+    def wanted(self, runs: Sequence[RunSpec], accuracy: Mapping[str, float], failed: Collection[str]) -> list[RunSpec]:
+        """The runs of every round so far; a configuration with a failed run is searched no further."""
+        wanted: list[RunSpec] = []
+        for finder, grid in self._finders(runs).values():
+            asked = {grid[point].id for point in finder.asked(_results(grid, accuracy))}
+            if asked & set(failed):
+                asked &= accuracy.keys()
+            wanted += [run for run in grid.values() if run.id in asked]
         return wanted
 
-    def _peak(self, known: dict[int, _Point]) -> list[tuple[int, int]]:
-        """Where no rate passes: around the best one; then everywhere else, and another seed where a rate may still pass."""
-        best = max(known, key=lambda i: known[i].mean)
-        near = [_below(known, best), _above(known, best)]
-        around = [i for other in near if other is not None for i in self._between(best, other, 0)]
-        if around:
-            return [(i, self.seeds[0]) for i in around]
-        doubtful = sorted((i for i in known if not known[i].certain), key=lambda i: -known[i].mean)
-        rest = [i for a, b in pairwise(sorted(known)) for i in self._between(a, b, 0)]
-        return [self._others(known, i)[0] for i in doubtful] + [(i, self.seeds[0]) for i in rest]
+    def found(self, runs: Sequence[RunSpec], accuracy: Mapping[str, float]) -> dict[str, Found]:
+        """The window of each configuration, as far as it is known."""
+        return {label: finder.found(_results(grid, accuracy)) for label, (finder, grid) in self._finders(runs).items()}
 
-    def _stretches(self, known: dict[int, _Point]) -> list[tuple[int, int]]:
-        """First and last known place of every run of places that are inside, those left out that cannot be the widest."""
-        stretches: list[list[int]] = []
-        before = False
-        for i in sorted(known):
-            if known[i].inside and before:
-                stretches[-1][1] = i
-            elif known[i].inside:
-                stretches.append([i, i])
-            before = known[i].inside
-        sure = max((self._width(a, b) for a, b in stretches), default=0.0)
-        return [(a, b) for a, b in stretches if self._reach(known, a, b) > sure or self._width(a, b) == sure]
+    def left(self, runs: Sequence[RunSpec], accuracy: Mapping[str, float]) -> list[RunSpec]:
+        """As many runs as the search may still ask for: what a plan counts."""
+        left: list[RunSpec] = []
+        for finder, grid in self._finders(runs).values():
+            results = _results(grid, accuracy)
+            if finder.next_points(results):
+                allowed = finder.max_runs - finder.found(results).runs
+                left += [run for run in grid.values() if run.id not in accuracy][:allowed]
+        return left
 
-    def _width(self, a: int, b: int) -> float:
-        return log10(self.rates[b] / self.rates[a])
+    def describe(self, found: Mapping[str, Found]) -> str:
+        """How many windows there are, and how many searches ran out of runs."""
+        text = f"{sum(window.exists for window in found.values())} of {len(found)} have a window"
+        unsettled = sum(not window.settled for window in found.values())
+        return text + (f", {unsettled} not settled within the runs allowed" if unsettled else "")
 
-    def _reach(self, known: dict[int, _Point], first: int, last: int) -> float:
-        """The width a stretch may still turn out to have."""
-        below, above = _below(known, first), _above(known, last)
-        return self._width(first if below is None else below + 1, last if above is None else above - 1)
+    def _finders(self, runs: Sequence[RunSpec]) -> dict[str, tuple[WindowFinder, dict[Point, RunSpec]]]:
+        return {label: self._finder(label, group) for label, group in configurations(runs).items()}
 
-    def _between(self, a: int, b: int, resolution: float) -> list[int]:
-        """Places between two, evenly spaced: as many as the resolution asks for and a round takes."""
-        a, b = min(a, b), max(a, b)
-        parts = min(PROBES + 1, b - a, ceil(self._width(a, b) / resolution - 1e-9) if resolution else b - a)
-        return [a + round(k * (b - a) / parts) for k in range(1, parts)]
-
-    def _others(self, known: dict[int, _Point], i: int) -> list[tuple[int, int]]:
-        """The seeds that have not run at a place, where they could still change what it is."""
-        return [] if known[i].certain else [(i, seed) for seed in self.seeds if seed not in known[i].accuracy]
-
-    def _crossing(self, known: dict[int, _Point], inside: int, step: int) -> float:
-        """Where the line from the last place inside to the next known one outside crosses the threshold."""
-        outside = _below(known, inside) if step < 0 else _above(known, inside)
-        if outside is None:
-            return self.rates[inside]
-        y, z = known[inside].mean, known[outside].mean
-        share = (y - self.spec.threshold) / (y - z)
-        x = log10(self.rates[inside]) + share * log10(self.rates[outside] / self.rates[inside])
-        return 10**x
+    def _finder(self, label: str, runs: Sequence[RunSpec]) -> tuple[WindowFinder, dict[Point, RunSpec]]:
+        rates = sorted({run.train.lr for run in runs})
+        seeds = dict.fromkeys(run.train.seed for run in runs)
+        if len(runs) != len(rates) * len(seeds):
+            raise SpecError(
+                f"search: {label} has {len(runs)} runs and not {len(rates)} rates x {len(seeds)} seeds; "
+                "a search needs every seed at every rate, so leave rates and seeds out of zip and exclude"
+            )
+        finder = WindowFinder(tuple(rates), tuple(seeds), self.threshold, self.coarse, self.resolution, self.max_runs)
+        return finder, {(run.train.lr, run.train.seed): run for run in runs}
 
 
-def _below(known: Iterable[int], i: int) -> int | None:
-    return max((j for j in known if j < i), default=None)
-
-
-def _above(known: Iterable[int], i: int) -> int | None:
-    return min((j for j in known if j > i), default=None)
+def _results(grid: Mapping[Point, RunSpec], accuracy: Mapping[str, float]) -> dict[Point, float]:
+    """Which runs of a configuration have ended, and how well they did."""
+    return {point: accuracy[run.id] for point, run in grid.items() if run.id in accuracy}

@@ -1,5 +1,18 @@
-"""Where else curves may go while a study runs."""
+"""Where else the curves of a study may go while it runs. One file per sink."""
 
-from recollect.study.sinks.base import Sink, Sinks, TensorBoard, WeightsAndBiases, open_sinks
+from typing import TYPE_CHECKING
 
-__all__ = ["Sink", "Sinks", "TensorBoard", "WeightsAndBiases", "open_sinks"]
+from recollect.spec.registry import Registry
+
+if TYPE_CHECKING:
+    from recollect.study.sinks.base import Sink
+
+SINKS: "Registry[type[Sink]]" = Registry(
+    "sink",
+    group="recollect.sinks",
+    base="recollect.study.sinks.base:Sink",
+    built_in={
+        "tensorboard": "recollect.study.sinks.tensorboard:TensorBoard",
+        "wandb": "recollect.study.sinks.wandb:WeightsAndBiases",
+    },
+)

@@ -1,21 +1,27 @@
-"""Where else curves may go while a study runs: TensorBoard, Weights & Biases. The store stays the truth.
+"""What a sink is: it receives the events of a study while it runs. The store stays the truth.
 
-A sink is told what happens. One that fails is left out from then on, with a warning: it never stops a study.
+A sink that fails is left out from then on, with a warning: it never stops a study.
 """
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from recollect.spec import SpecError
-from recollect.train.events import Ended, Measured
+from recollect.study.sinks import SINKS
 from recollect.train.spec import RunSpec
 
 
 class Sink(ABC):
-    """Takes note of the events of a study."""
+    """Receives the events of a study. A subclass defines `event` and `close`, and is made from a target and the study's name."""
+
+    @classmethod
+    def start(cls, target: str, study: str) -> "Sink":
+        """A sink that writes to `target`: a folder, a project, whatever its kind takes."""
+        raise SpecError(f"{cls.__name__} cannot be opened by name")
+
+    def begin(self, studies: Mapping[str, list[RunSpec]], done: Collection[str]) -> None:  # noqa: B027 (few need it)
+        """Training of these runs, by study, begins; those in `done`, by id, have ended before."""
 
     @abstractmethod
     def event(self, cohort: list[RunSpec], event: object) -> None:
@@ -26,87 +32,42 @@ class Sink(ABC):
         """No more events come."""
 
 
-class TensorBoard(Sink):
-    """One folder a run under `folder/study`: accuracy while it trains, everything else when it has ended."""
-
-    def __init__(self, folder: Path, study: str):
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise _missing("tensorboard") from None
-        self._make, self._folder, self._open = SummaryWriter, folder / study, dict[str, Any]()
-
-    def event(self, cohort: list[RunSpec], event: object) -> None:
-        """Write what is new."""
-        if isinstance(event, Measured):
-            runs = {run.id: run for run in cohort}
-            for id, accuracy in event.accuracy.items():
-                self._writer(runs[id]).add_scalar("accuracy", accuracy, event.step)
-        elif isinstance(event, Ended):
-            writer = self._writer(event.run)
-            for point in event.curve:
-                for name, value in point.items():
-                    if name not in ("accuracy", "step"):
-                        writer.add_scalar(name, value, int(point["step"]))
-            for name, value in event.final.items():
-                writer.add_scalar(f"final/{name}", value, event.step)
-            writer.add_text("specification", f"```\n{event.run.model_dump_json(indent=1)}\n```", event.step)
-            writer.add_text("status", event.status, event.step)
-            self._open.pop(event.run.id).close()
-
-    def close(self) -> None:
-        """Close the files of the runs that have not ended."""
-        while self._open:
-            self._open.popitem()[1].close()
-
-    def _writer(self, run: RunSpec) -> Any:
-        if run.id not in self._open:
-            name = f"{_file_name(run.model.title)}-lr{run.train.lr:.3g}-seed{run.train.seed}-{run.id}"
-            self._open[run.id] = self._make(str(self._folder / name))
-        return self._open[run.id]
+Watch = Callable[[list[RunSpec], object], None]
+"""A function that is called with every event, and with the cohort it belongs to."""
 
 
-class WeightsAndBiases(Sink):
-    """One W&B run for each run that has ended, grouped by study. `WANDB_MODE=offline` keeps it on this machine."""
+class Callback(Sink):
+    """A function as a sink."""
 
-    def __init__(self, project: str, study: str):
-        try:
-            import wandb
-        except ImportError:
-            raise _missing("wandb") from None
-        self._wandb, self._project, self._study = wandb, project, study
+    def __init__(self, watch: Watch):
+        self._watch = watch
 
     def event(self, cohort: list[RunSpec], event: object) -> None:
-        """Hand over a run that ended, with its whole curve."""
-        if not isinstance(event, Ended):
-            return
-        run = event.run
-        there = self._wandb.init(
-            project=self._project, group=self._study, id=f"{self._study}-{run.id}", resume="allow",
-            name=f"{run.model.title} lr={run.train.lr:.3g} seed={run.train.seed}", config=run.model_dump(mode="json"),
-            settings=self._wandb.Settings(silent=True, console="off", disable_git=True),
-        )  # fmt: skip
-        for point in event.curve:
-            there.log({name: value for name, value in point.items() if name != "step"}, step=int(point["step"]))
-        there.summary.update({f"final/{name}": value for name, value in event.final.items()})
-        there.summary.update({"status": event.status, "ended_at": event.step, "parameters": event.parameters})
-        there.finish()
+        """Call the function."""
+        self._watch(cohort, event)
 
     def close(self) -> None:
-        """Every run was handed over whole."""
+        """A function needs no end."""
 
 
 class Sinks:
     """Several sinks as one; use as a context manager."""
 
-    def __init__(self, sinks: Sequence[Sink]):
-        self._sinks = list(sinks)
+    def __init__(self, sinks: Iterable[Sink | Watch]):
+        self._sinks = [sink if isinstance(sink, Sink) else Callback(sink) for sink in sinks]
+
+    def begin(self, studies: Mapping[str, list[RunSpec]], done: Collection[str]) -> None:
+        """Tell every sink what is about to be trained."""
+        self._each("begin", studies, done)
 
     def event(self, cohort: list[RunSpec], event: object) -> None:
         """Tell every sink that still works."""
+        self._each("event", cohort, event)
+
+    def _each(self, method: str, *arguments: object) -> None:
         for sink in list(self._sinks):
             try:
-                sink.event(cohort, event)
+                getattr(sink, method)(*arguments)
             except Exception as error:
                 self._sinks.remove(sink)
                 _warn(sink, error)
@@ -122,17 +83,13 @@ class Sinks:
                 _warn(sink, error)
 
 
-def open_sinks(study: str, tensorboard: Path | None = None, wandb: str | None = None) -> Sinks:
-    """The sinks that were asked for."""
-    sinks: list[Sink] = []
-    if tensorboard is not None:
-        sinks.append(TensorBoard(tensorboard, study))
-    if wandb is not None:
-        sinks.append(WeightsAndBiases(wandb, study))
-    return Sinks(sinks)
+def open_sink(kind: str, target: str, study: str) -> Sink:
+    """The sink of that kind, writing to `target`."""
+    return SINKS.find(kind).start(target, study)
 
 
-def _missing(extra: str) -> SpecError:
+def missing(extra: str) -> SpecError:
+    """The error that names the extra to install."""
     return SpecError(f'{extra} is not installed: pip install "recollect[{extra}]"')
 
 
@@ -141,7 +98,3 @@ def _warn(sink: Sink, error: Exception) -> None:
     warnings.warn(
         f"{type(sink).__name__} is left out from here on ({problem}); results are kept in the store", stacklevel=3
     )
-
-
-def _file_name(text: str) -> str:
-    return "".join(c if c.isalnum() or c in "._-" else "_" for c in text)

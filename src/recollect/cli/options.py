@@ -1,0 +1,98 @@
+"""Options and arguments that several commands share, and how the shell completes them."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import yaml
+
+from recollect.cli.app import console, problems
+from recollect.mixers import MIXERS
+from recollect.papers import PAPERS
+from recollect.spec import SpecError
+from recollect.store import DEFAULT_STORE
+from recollect.study.executors import EXECUTORS
+from recollect.tasks import TASKS
+
+if TYPE_CHECKING:
+    from recollect.study.outcome import Outcome
+
+__all__ = ["DEFAULT_STORE"]
+
+
+def completes(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """A completion that offers the names which begin as the word does."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+complete_mixer, complete_task, complete_paper = completes(MIXERS), completes(TASKS), completes(PAPERS)
+
+StoreOption = Annotated[Path, typer.Option("--store", envvar="RECOLLECT_STORE", help="The results file.")]
+DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto: a GPU where there is one.")]
+CohortOption = Annotated[int, typer.Option(min=0, help="Runs trained together at most. 0: chosen for the device.")]
+ExecutorOption = Annotated[
+    str, typer.Option(help="local, ray: a Ray cluster, or one of your own.", autocompletion=completes(EXECUTORS))
+]
+WorkersOption = Annotated[
+    int,
+    typer.Option(min=0, help="Cohorts trained at once; several may share a GPU. 0: one per GPU, or one per processor."),
+]
+AddressOption = Annotated[
+    str,
+    typer.Option(
+        envvar="RAY_ADDRESS", help="The Ray cluster's head, as host:port; auto: the one running on this machine."
+    ),
+]
+YesOption = Annotated[bool, typer.Option("--yes", help="Also expand a grid of more than a million runs.")]
+ScaleOption = Annotated[
+    str,
+    typer.Option(
+        help="tiny: a CPU; small: one GPU; paper: the protocol as printed.",
+        autocompletion=completes(("tiny", "small", "paper")),
+    ),
+]
+
+
+def named(options: list[str] | None) -> dict[str, Any]:
+    """`name=value` words as a mapping, values read as YAML."""
+    given = {}
+    for option in options or []:
+        name, sign, value = option.partition("=")
+        if not sign:
+            raise SpecError(f"expected name=value, got {option!r}")
+        given[name] = yaml.safe_load(value)
+    return given
+
+
+def tell_trained(outcome: "Outcome") -> None:
+    """Print how the runs that were trained now ended."""
+    if outcome.ended:
+        console.print("trained: " + ", ".join(f"{n} {status}" for status, n in sorted(outcome.ended.items())))
+
+
+def tell_failed(outcome: "Outcome") -> None:
+    """Print which runs failed, and why; a command with failed runs ends with exit code 1."""
+    if not outcome.failed:
+        return
+    problems.print(
+        f"{len(outcome.failed)} of {outcome.runs} runs failed; tracebacks are in the store's table `failures`:"
+    )
+    for id, error in outcome.failed.items():
+        problems.print(f"  {id}: {error}", markup=False)
+    problems.print("The same command tries them again.")
+    raise typer.Exit(1)
+
+
+def show_windows(outcome: "Outcome", title: str) -> None:
+    """Draw the learning-rate windows beside the store, and print them."""
+    from recollect.cli.tables import windows_table
+    from recollect.figures.style import save
+
+    paths = save(outcome.plot(title), outcome.store.path.parent / outcome.names[0] / "window")
+    console.print(windows_table(outcome.windows(), outcome.threshold))
+    console.print(f"\nThe picture: {paths[0]}  (and {paths[1].name})")

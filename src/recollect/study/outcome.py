@@ -1,0 +1,107 @@
+"""What became of some studies: counts, tables, pictures, a report. It displays as a table in a notebook."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import pandas as pd
+
+from recollect.analysis.window import windows
+from recollect.store import frames
+from recollect.store.store import Store
+from recollect.study.search.base import Searched
+from recollect.study.spec import Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHOWN = 20
+"""Rows that a notebook shows."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Studies that have been run, and where their results are."""
+
+    studies: tuple[Study, ...]
+    store: Store
+    runs: int
+    """How many runs they have, each counted once; of a search, those it asked for."""
+    reused: int = 0
+    """Runs that the store had before."""
+    ended: Counter[str] = field(default_factory=Counter)
+    """Runs trained now, by how they ended."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Runs that failed for good: id and error."""
+    searches: dict[str, Searched] = field(default_factory=dict)
+    """What the search of each study that has one came to."""
+
+    @property
+    def names(self) -> list[str]:
+        """The studies' names."""
+        return [study.name for study in self.studies]
+
+    @property
+    def threshold(self) -> float:
+        """The accuracy that counts as solved."""
+        return self.studies[0].threshold
+
+    def results(self, columns: Literal["varying", "all"] = "varying") -> pd.DataFrame:
+        """One row per run: `varying` has the fields in which the runs differ, `all` has every field."""
+        return self._of_all(lambda store, name: frames.runs_frame(store, name, columns), ["id"])
+
+    def windows(self, threshold: float | None = None) -> pd.DataFrame:
+        """One row per configuration: its learning-rate window, its best rate, and how both vary with the seeds."""
+        return windows(self.results("all"), threshold=self.threshold if threshold is None else threshold)
+
+    def curves(self) -> pd.DataFrame:
+        """One row per run and measurement."""
+        return self._of_all(frames.curves_frame, ["run", "step"])
+
+    def slices(self) -> pd.DataFrame:
+        """One row per run, measurement, tag and value of the tag."""
+        return self._of_all(frames.slices_frame, ["run", "step", "tag", "value"])
+
+    def plot(self, title: str = "") -> "Figure":
+        """Accuracy against learning rate, with the windows: a matplotlib figure, which a notebook shows."""
+        from recollect.figures.window import window_caption, window_figure
+
+        frame = self.results("all")
+        return window_figure(
+            frame, title or ", ".join(self.names), window_caption(frame, self.threshold), self.threshold
+        )
+
+    def report(self, to: str | Path = "report.html") -> Path:
+        """Write one HTML file with everything there is to see, and return its path."""
+        from recollect.reporting import report
+
+        return report(self.store, self.names, to)
+
+    def _of_all(self, make: Callable[[Store, str], pd.DataFrame], key: list[str]) -> pd.DataFrame:
+        """A frame of every study, a row that several have kept once."""
+        found = [frame for name in self.names if not (frame := make(self.store, name)).empty]
+        return pd.concat(found, ignore_index=True).drop_duplicates(key, ignore_index=True) if found else pd.DataFrame()
+
+    def __repr__(self) -> str:
+        trained = ", ".join(f"{count} {status}" for status, count in sorted(self.ended.items())) or "none trained now"
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        return (
+            f"Outcome({', '.join(self.names)}: {self.runs} runs, {self.reused} reused, {trained}{failed}; "
+            f"results in {self.store.path})"
+        )
+
+    def _repr_html_(self) -> str:
+        frame = self.results("all")
+        if frame.empty:
+            return f"<p>{self!r}</p>"
+        if len(set(frame["train.lr"])) > 1:
+            shown = self.windows()[["configuration", "best", "best_lr", "decades", "low", "high", "seeds"]]
+        else:
+            shown = self.results()
+        more = f"<p>{len(shown) - SHOWN} more rows</p>" if len(shown) > SHOWN else ""
+        text = shown.head(SHOWN).to_html(index=False, float_format=lambda x: f"{x:.3g}", escape=True)
+        note = f"{self.runs} runs of {', '.join(self.names)}, {self.reused} of them done before"
+        failed = f"; {len(self.failed)} failed" if self.failed else ""
+        return f"{text}{more}<p>{note}{failed}. Results in {self.store.path}</p>"
