@@ -1,6 +1,7 @@
 """Which package may import which: data flows one way, from specifications to pages."""
 
 import ast
+import re
 from pathlib import Path
 
 import recollect
@@ -31,6 +32,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": RESULTS | {"figures", "papers", "evaluation", "probing", "reporting", "bench"},
 }
 """For each package, the others whose modules it imports, at the head of a file or inside a function."""
+SQL_ELSEWHERE = {"study/plan.py", "study/search/rounds.py", "cli/tables.py"}
+"""Files outside `store` that still ask the store in SQL."""
 
 
 def package(name: str) -> str:
@@ -74,6 +77,15 @@ def test_no_package_imports_itself_through_another():
         ready = {name for name, others in left.items() if not others & left.keys()}
         assert ready, f"a cycle among {sorted(left)}"
         left = {name: others for name, others in left.items() if name not in ready}
+
+
+def test_sql_is_in_the_store_only():
+    sql = re.compile(r"\b(SELECT|INSERT) |\bsqlite3\b|\b_query\(")
+    found = {
+        str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py")
+        if path.relative_to(SOURCE).parts[0] != "store" and sql.search(path.read_text())
+    }  # fmt: skip
+    assert found == SQL_ELSEWHERE
 
 
 def test_no_file_is_longer_than_three_hundred_lines():

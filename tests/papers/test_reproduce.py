@@ -15,6 +15,7 @@ from recollect.papers.judge import Claim, Evidence, at_least, at_most, best
 from recollect.papers.okpekpe2025.decay import DECAY, NEWER
 from recollect.papers.reproduce import plans, reproduce, total
 from recollect.spec import SpecError
+from recollect.store.frames import runs_frame
 from recollect.store.store import Store
 from recollect.study.run import run_study
 from recollect.study.spec import Study
@@ -102,9 +103,9 @@ def test_a_paper_is_trained_drawn_and_judged(made, tmp_path):
 def test_again_trains_nothing_and_one_item_keeps_the_others_verdicts(made, tmp_path):
     store, out = tmp_path / "s.sqlite", tmp_path / "out"
     reproduce("made2025", scale="tiny", store=store, device="cpu", out=out)
-    before = Store(store).query("SELECT id, ended FROM runs ORDER BY id")
+    before = runs_frame(Store(store))[["id", "ended"]]
     records = reproduce("made2025", "one", "tiny", store, "cpu", out)
-    assert Store(store).query("SELECT id, ended FROM runs ORDER BY id") == before
+    assert runs_frame(Store(store))[["id", "ended"]].equals(before)
     assert {record["item"] for record in records} == {"one", "two"}
 
 

@@ -1,5 +1,5 @@
 """What every specification is made of: frozen records, errors that name the nearest choice, and the registry."""
 
-from recollect.spec.base import Spec, SpecError, digest, explain, nearest
+from recollect.spec.base import Spec, SpecError, digest, explain, finite, nearest
 
-__all__ = ["Spec", "SpecError", "digest", "explain", "nearest"]
+__all__ = ["Spec", "SpecError", "digest", "explain", "finite", "nearest"]
