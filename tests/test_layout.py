@@ -1,6 +1,7 @@
 """Which package may import which: data flows one way, from specifications to pages."""
 
 import ast
+import re
 from pathlib import Path
 
 import recollect
@@ -31,7 +32,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": RESULTS | {"figures", "papers", "evaluation", "probing", "reporting", "bench"},
 }
 """For each package, the others whose modules it imports, at the head of a file or inside a function."""
-
 LOOKS_AHEAD = {"study/outcome.py": {"figures", "reporting"}}
 """What a result offers a notebook, `.plot()` and `.report()`, is built from it: the one place where the flow turns back."""
 
@@ -77,6 +77,15 @@ def test_no_package_imports_itself_through_another():
         ready = {name for name, others in left.items() if not others & left.keys()}
         assert ready, f"a cycle among {sorted(left)}"
         left = {name: others for name, others in left.items() if name not in ready}
+
+
+def test_sql_is_in_the_store_only():
+    sql = re.compile(r"\b(SELECT|INSERT) |\bsqlite3\b|\b_query\(")
+    found = {
+        str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py")
+        if path.relative_to(SOURCE).parts[0] != "store" and sql.search(path.read_text())
+    }  # fmt: skip
+    assert not found
 
 
 def test_no_file_is_longer_than_three_hundred_lines():

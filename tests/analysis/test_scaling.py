@@ -5,10 +5,8 @@ import math
 import pandas as pd
 import pytest
 
-from recollect.analysis.scaling import at_best_rate, first_width, with_efficiency
+from recollect.analysis.scaling import at_best_rate, first_width
 from recollect.analysis.window import ZOOLOGY_RATES
-from recollect.inspect.sizes import state_sizes
-from recollect.train.spec import RunSpec
 
 
 def runs(accuracy: dict[tuple[str, int, float], list[float | None]]) -> pd.DataFrame:
@@ -55,18 +53,3 @@ def test_the_first_width_that_solves():
     assert math.isnan(found.loc["hyena", "width"])
     assert found.loc["hyena", "accuracy"] == pytest.approx(0.3)
     assert first_width(table, threshold=0.5).set_index("model").loc["mamba", "width"] == 64
-
-
-def test_accuracy_per_parameter_and_per_element_of_state():
-    task, train = {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32}, {"steps": 1}
-    attention, retnet = (
-        RunSpec(task=task, model={"mixer": mixer, "width": 8, "layers": 2}, train=train)
-        for mixer in ("attention", {"kind": "retnet", "heads": 2})
-    )
-    sizes = state_sizes([attention, retnet])
-    assert sizes == {attention.id: 2 * 2 * 16 * 8, retnet.id: 2 * 2 * 4 * 4}
-    frame = pd.DataFrame({"id": [attention.id, retnet.id], "accuracy": [1.0, 0.5], "parameters": [1000, 2000]})
-    table = with_efficiency(frame.assign(state=frame["id"].map(sizes)))
-    assert list(table["per_parameter"]) == [1e-3, 2.5e-4]
-    assert list(table["per_state"]) == [1 / 512, 0.5 / 64]
-    assert "per_state" not in with_efficiency(frame)

@@ -11,7 +11,6 @@ from recollect.inspect.mixing import (
     decay_rate,
     distance_profile,
     distance_profiles,
-    far_to_near,
     mixing_matrices,
     mixing_matrix,
 )
@@ -204,8 +203,6 @@ def test_a_matrix_that_decays_and_one_that_does_not():
     assert decay_rate(profile) == pytest.approx(-math.log(0.8))
     lasting = distance_profile(torch.ones(1, 40, 40).tril())
     assert decay_rate(lasting) == pytest.approx(0, abs=1e-9)
-    assert far_to_near(lasting) == pytest.approx(1)
-    assert far_to_near(profile) == pytest.approx(0.8**30)
 
 
 def test_an_lstm_has_no_mixing_matrix():

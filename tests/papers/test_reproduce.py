@@ -15,6 +15,7 @@ from recollect.papers.judge import Claim, Evidence, at_least, at_most, best
 from recollect.papers.okpekpe2025.decay import DECAY, NEWER
 from recollect.papers.reproduce import plans, reproduce, total
 from recollect.spec import SpecError
+from recollect.store.frames import runs_frame
 from recollect.store.store import Store
 from recollect.study.run import run
 from recollect.study.spec import Study
@@ -109,9 +110,9 @@ def test_a_paper_is_trained_drawn_and_judged(made, tmp_path):
 def test_again_trains_nothing_and_one_item_keeps_the_others_verdicts(made, tmp_path):
     store, out = tmp_path / "s.sqlite", tmp_path / "out"
     made_up(store, out)
-    before = Store(store).query("SELECT id, ended FROM runs ORDER BY id")
+    before = runs_frame(Store(store))[["id", "ended"]]
     assert {record["item"] for record in made_up(store, out, "/one")} == {"one"}
-    assert Store(store).query("SELECT id, ended FROM runs ORDER BY id") == before
+    assert runs_frame(Store(store))[["id", "ended"]].equals(before)
     assert {record["item"] for record in json.loads((out / "verdicts.json").read_text())} == {"one", "two"}
 
 

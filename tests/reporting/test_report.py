@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 import pytest
 
 from recollect import Study
-from recollect.reporting import curves, write_report
-from recollect.reporting.study import study_content
+from recollect.reporting import curves, report
+from recollect.reporting.content import study_content
 from recollect.spec import SpecError
 from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store, StoreError
@@ -52,7 +52,7 @@ def data_of(path) -> dict:
 
 
 def test_the_data_are_the_stores_to_the_last_digit(store, tmp_path):
-    (study,) = data_of(write_report(store, ["small"], tmp_path / "r.html"))["studies"]
+    (study,) = data_of(report(store, ["small"], tmp_path / "r.html"))["studies"]
     frame = runs_frame(store, "small")
     for column in ("id", "configuration", "status", "accuracy", "best_accuracy", "final.loss", "seconds", "train.lr"):
         assert study["runs"][column] == frame[column].tolist()
@@ -66,7 +66,7 @@ def test_the_data_are_the_stores_to_the_last_digit(store, tmp_path):
 
 
 def test_slices_are_the_sums_over_seeds_at_the_best_rate(store, tmp_path):
-    (study,) = data_of(write_report(store, ["small"], tmp_path / "r.html"))["studies"]
+    (study,) = data_of(report(store, ["small"], tmp_path / "r.html"))["studies"]
     runs, frame = runs_frame(store, "small"), slices_frame(store, "small")
     best = {row["configuration"]: row["best_rate"] for row in study["headline"]}
     for found in study["slices"]:
@@ -80,7 +80,7 @@ def test_slices_are_the_sums_over_seeds_at_the_best_rate(store, tmp_path):
 
 
 def test_no_text_of_a_store_leaves_its_place(store, tmp_path):
-    path = write_report(store, [], tmp_path / "r.html")
+    path = report(store, [], tmp_path / "r.html")
     scripts = []
 
     class Scripts(HTMLParser):
@@ -91,19 +91,19 @@ def test_no_text_of_a_store_leaves_its_place(store, tmp_path):
     Scripts().feed(path.read_text())
     assert scripts == [{"type": "application/json", "id": "data"}, {}]
     assert EVIL in [study["name"] for study in data_of(path)["studies"]]
-    alone = write_report(store, [EVIL], tmp_path / "evil.html").read_text()
+    alone = report(store, [EVIL], tmp_path / "evil.html").read_text()
     assert "<title>&lt;/script&gt;" in alone
 
 
 def test_nothing_in_the_file_points_elsewhere(store, tmp_path):
-    text = write_report(store, [], tmp_path / "r.html").read_text()
+    text = report(store, [], tmp_path / "r.html").read_text()
     shell = text.replace("http://www.w3.org/2000/svg", "")  # the name of a language, not a place to fetch
     assert not re.search(r"https?://|//[a-z]+\.|@import|url\(|<link(?! rel=\"icon\" href=\"data:,\")", shell)
     assert "default-src 'none'" in text
 
 
 def test_a_study_without_results_one_that_diverged_and_one_with_failures(store, tmp_path):
-    path = write_report(store, ["empty", "wild", "broken"], tmp_path / "r.html")
+    path = report(store, ["empty", "wild", "broken"], tmp_path / "r.html")
     empty, wild, broken = data_of(path)["studies"]
     assert (empty["planned"], empty["ended"], empty["headline"]) == (4, 0, [])
     assert wild["statuses"] == {"diverged": 2}
@@ -122,7 +122,7 @@ def test_what_a_protocol_chose_itself_is_told(store, tmp_path):
     study = Study(name="told", model={"width": 16, "layers": 1}, train={"protocol": "okpekpe2025"})
     with store.writing() as writer:
         writer.add_study("told", study.to_yaml(), study.runs())
-    (told,) = data_of(write_report(store, ["told"], tmp_path / "r.html"))["studies"]
+    (told,) = data_of(report(store, ["told"], tmp_path / "r.html"))["studies"]
     assert any("train.schedule" in text and "decay" in text for text in told["unknowns"])
 
 
@@ -142,11 +142,11 @@ def test_a_large_study_is_thinned_and_says_so(store, monkeypatch):
 
 def test_a_name_the_store_has_not_is_told_with_those_it_has(store, tmp_path):
     with pytest.raises(StoreError, match=r"no study 'smal'.*did you mean 'small'.*broken, empty, small"):
-        write_report(store, ["smal"], tmp_path / "r.html")
+        report(store, ["smal"], tmp_path / "r.html")
     with pytest.raises(SpecError, match="there is no folder"):
-        write_report(store, ["small"], tmp_path / "no" / "r.html")
+        report(store, ["small"], tmp_path / "no" / "r.html")
     with pytest.raises(SpecError, match="it is a folder"):
-        write_report(store, ["small"], tmp_path)
+        report(store, ["small"], tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -184,7 +184,7 @@ def reproduced(tmp_path, store):
 
 
 def test_a_reproduction_brings_its_verdicts_pictures_and_studies(store, reproduced, tmp_path):
-    data = data_of(write_report(store, [], tmp_path / "r.html", reproduced))
+    data = data_of(report(store, [], tmp_path / "r.html", reproduced))
     assert [study["name"] for study in data["studies"]] == ["made2025.fig1.tiny"]
     found = data["reproduction"]
     assert [verdict["answer"] for verdict in found["verdicts"]] == ["does not hold", "holds"], (
@@ -198,11 +198,11 @@ def test_a_reproduction_brings_its_verdicts_pictures_and_studies(store, reproduc
         "of": 2,
     }
     with pytest.raises(SpecError, match=r"no verdicts\.json"):
-        write_report(store, [], tmp_path / "r.html", tmp_path)
+        report(store, [], tmp_path / "r.html", tmp_path)
 
 
 def test_it_opens_in_a_browser_alone_with_its_numbers(browser, store, tmp_path):
-    path = write_report(store, ["small"], tmp_path / "r.html")
+    path = report(store, ["small"], tmp_path / "r.html")
     browser.open(path)
     assert browser.js("document.documentElement.dataset.ready") == "yes"
     assert browser.said == []
@@ -219,7 +219,7 @@ def test_it_opens_in_a_browser_alone_with_its_numbers(browser, store, tmp_path):
 
 
 def test_mouse_keyboard_key_and_axes_work(browser, store, tmp_path):
-    browser.open(write_report(store, ["small"], tmp_path / "r.html"))
+    browser.open(report(store, ["small"], tmp_path / "r.html"))
     browser.js("document.querySelector('.drawing svg').focus()")
     for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
         browser.call("Input.dispatchKeyEvent", type="keyDown", key=key)
@@ -245,7 +245,7 @@ def test_mouse_keyboard_key_and_axes_work(browser, store, tmp_path):
 
 
 def test_tables_sort_and_filter(browser, store, tmp_path):
-    browser.open(write_report(store, ["small"], tmp_path / "r.html"))
+    browser.open(report(store, ["small"], tmp_path / "r.html"))
     column = browser.js(f"[...{RUNS}.querySelectorAll('th')].findIndex((head) => head.textContent === 'accuracy')")
     browser.js(f"{RUNS}.querySelectorAll('th button')[{column}].click()")
     cells = f"[...{RUNS}.querySelectorAll('tbody tr')].map((row) => row.children[{column}])"
@@ -258,7 +258,7 @@ def test_tables_sort_and_filter(browser, store, tmp_path):
 
 
 def test_every_choice_of_every_chart_draws(browser, store, tmp_path):
-    browser.open(write_report(store, ["small", "wild", "broken"], tmp_path / "r.html"))
+    browser.open(report(store, ["small", "wild", "broken"], tmp_path / "r.html"))
     browser.js("""
         const controls = (what) => [...document.querySelectorAll(`figure ${what}`)]; // a choice renews its neighbours
         for (let k = 0; k < controls('select').length; k++) {
@@ -276,7 +276,7 @@ def test_every_choice_of_every_chart_draws(browser, store, tmp_path):
 
 def test_evil_names_failures_and_reproductions_in_a_browser(browser, store, reproduced, tmp_path):
     names = [*store.studies()]
-    browser.open(write_report(store, names, tmp_path / "r.html", reproduced))
+    browser.open(report(store, names, tmp_path / "r.html", reproduced))
     browser.js("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
     browser.js("dispatchEvent(new Event('beforeprint'))")
     assert browser.js("document.title") == "made2025: reproduced at scale tiny"

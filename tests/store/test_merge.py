@@ -7,7 +7,7 @@ import pytest
 
 from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.merge import merge
-from recollect.store.store import SCHEMA, Store, StoreBusy, StoreError, weights_file
+from recollect.store.store import SCHEMA, Store, StoreBusy, StoreError
 from recollect.study.run import run
 from recollect.study.spec import Study
 
@@ -47,35 +47,35 @@ def test_every_run_comes_once_with_its_curve_and_slices(two, tmp_path):
         pd.testing.assert_frame_equal(merged, whole)
     assert list(runs_frame(here, "both")["train.lr"]) == [1e-3, 1e-2, 3e-2]
     assert list(runs_frame(here, "theirs")["train.lr"]) == [3e-1, 1e-3]
-    assert here.query("PRAGMA integrity_check") == [("ok",)]
+    assert here._query("PRAGMA integrity_check") == [("ok",)]
 
 
 def test_kept_weights_come_along_but_not_those_of_a_result_that_is_left_out(two):
     here, there = two
     ids = list(runs_frame(there)["id"])
     for id in ids:
-        weights_file(there.path, id).parent.mkdir(exist_ok=True)
-        weights_file(there.path, id).write_bytes(id.encode())
+        there.weights_file(id).parent.mkdir(exist_ok=True)
+        there.weights_file(id).write_bytes(id.encode())
     differs = next(id for id in ids if id in set(runs_frame(here)["id"]))
     with sqlite3.connect(here.path) as db:
         db.execute("UPDATE runs SET accuracy = 0.123 WHERE id = ?", (differs,))
     done = merge(here, [there.path])
     assert set(done.differing) == {differs}
     assert done.weights == len(ids) - 1
-    assert {id: weights_file(here.path, id).read_bytes().decode() for id in ids if id != differs} == {
+    assert {id: here.weights_file(id).read_bytes().decode() for id in ids if id != differs} == {
         id: id for id in ids if id != differs
     }
-    assert not weights_file(here.path, differs).exists()
+    assert not here.weights_file(differs).exists()
     assert merge(here, [there.path]).weights == 0
 
 
 def test_merging_again_changes_nothing(two):
     here, there = two
     merge(here, [there.path])
-    before = here.query("SELECT * FROM runs"), here.studies()
+    before = here._query("SELECT * FROM runs"), here.studies()
     again = merge(here, [there.path, there.path])
     assert (again.added, again.same, again.studies) == (0, 8, [])
-    assert (here.query("SELECT * FROM runs"), here.studies()) == before
+    assert (here._query("SELECT * FROM runs"), here.studies()) == before
 
 
 def test_into_a_new_store(two, tmp_path):
@@ -90,11 +90,11 @@ def test_another_result_for_the_same_run_is_reported_and_the_first_is_kept(two):
     with sqlite3.connect(there.path) as db:
         db.execute("UPDATE runs SET accuracy = 0.5")
     db.close()
-    before = here.query("SELECT id, accuracy FROM runs")
+    before = here.accuracies().items()
     done = merge(here, [there.path])
     assert done.same == 0
     assert done.differing == {id: (accuracy, 0.5) for id, accuracy in before if id in Store(there.path).done()}
-    assert set(before) <= set(here.query("SELECT id, accuracy FROM runs"))
+    assert set(before) <= set(here.accuracies().items())
 
 
 def test_a_failure_that_another_store_got_past_is_forgotten(two):
@@ -104,7 +104,7 @@ def test_a_failure_that_another_store_got_past_is_forgotten(two):
         writer.add_failure(missing, 1, "RuntimeError: planted", "")
         writer.add_failure("elsewhere", 1, "RuntimeError: planted", "")
     merge(here, [there.path])
-    assert here.query("SELECT run FROM failures") == [("elsewhere",)]
+    assert [failure.run for failure in here.failures()] == ["elsewhere"]
 
 
 def test_an_error_in_the_middle_leaves_the_store_as_it_was(two):
@@ -112,10 +112,10 @@ def test_an_error_in_the_middle_leaves_the_store_as_it_was(two):
     with sqlite3.connect(there.path) as db:
         db.execute("DROP TABLE study_runs")
     db.close()
-    before = here.query("SELECT * FROM runs"), here.studies()
+    before = here._query("SELECT * FROM runs"), here.studies()
     with pytest.raises(StoreError, match=r"cannot merge .*there.sqlite: no such table"):
         merge(here, [there.path])
-    assert (here.query("SELECT * FROM runs"), here.studies()) == before
+    assert (here._query("SELECT * FROM runs"), here.studies()) == before
 
 
 def test_what_cannot_be_merged_is_refused_before_anything_is_written(two, tmp_path):

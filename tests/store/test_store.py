@@ -1,20 +1,21 @@
 """The store: whole results or none, one writer, and a way to tell whose file it is."""
 
-import sqlite3
+import math
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from recollect.store import frames
-from recollect.store import store as store_module
-from recollect.store.store import SCHEMA, Store, StoreBusy, StoreError
+from recollect.store.merge import merge
+from recollect.store.store import Store, StoreBusy, StoreError
 from recollect.study.run import run
 from recollect.study.spec import Study
 from recollect.study.trainer import pack
+from recollect.train.events import Ended
+from recollect.train.loop import train
 
 
 def study(name="s", **train) -> Study:
@@ -85,6 +86,67 @@ def test_a_second_writer_is_told_who_holds_the_store(store):
         pass
 
 
+def test_what_studies_and_commands_ask_a_store(store):
+    assert (store.done(), store.accuracies(), store.failures(), store.studies()) == ({}, {}, [], {}), "not written yet"
+    run(study(), store=store, device="cpu", workers=1, progress=False)
+    with store.writing() as writer:
+        writer.add_study("file", "name: file\n", study().runs()[:1])
+        writer.add_failure("lost", 1, "OSError: lost", "Traceback")
+        writer.add_failure("lost", 2, "OSError: lost again", "Traceback")
+    runs = frames.runs_frame(store)
+    assert store.accuracies() == dict(zip(runs["id"], runs["accuracy"], strict=True))
+    assert [(failure.run, failure.attempt, failure.error) for failure in store.failures()] == [
+        ("lost", 1, "OSError: lost"),
+        ("lost", 2, "OSError: lost again"),
+    ]
+    assert store.failures()[0].when.endswith("UTC")
+    newest = store.recent(2)
+    assert [record.id for record in newest] == list(runs["id"])[:1:-1]
+    assert (newest[0].run.id, newest[0].model, newest[0].device) == (newest[0].id, "attention", "cpu")
+    assert newest[0].final["accuracy"] == runs["accuracy"].iloc[-1]
+    assert [record.id for record in store.find(runs["id"][0][:10])] == [runs["id"][0]]
+    assert store.study_source("file") == "name: file\n"
+    with pytest.raises(StoreError, match=r"no study 'fil'.*did you mean 'file'.*file, s"):
+        store.study_source("fil")
+    assert [point["step"] for point in store.curve(runs["id"][0])] == [5, 10]
+    gap = next(part for part in store.slices(runs["id"][0]) if part.tag == "gap")
+    assert (gap.step, sum(gap.counts)) == (10, 64)
+
+
+def test_a_run_that_diverged_unmeasured_has_no_accuracy(store):
+    run(study(lr=[1e30], seed=[1]), store=store, device="cpu", workers=1, progress=False)
+    (accuracy,) = store.accuracies().values()
+    frame = frames.runs_frame(store)
+    assert math.isnan(accuracy) or frame["accuracy"].item() == accuracy
+    assert frame["accuracy"].dtype == float
+
+
+def test_the_size_of_the_state_is_a_column(store, tmp_path):
+    (ended,) = [event for event in train(study(lr=[1e-3], seed=[1]).runs()) if isinstance(event, Ended)]
+    ended.state_size = 512
+    with store.writing() as writer:
+        writer.add_results([ended], "cpu")
+    assert list(frames.runs_frame(store)["state_size"]) == [512]
+    other = Store(tmp_path / "other.sqlite", create=True)
+    merge(other, [store.path])
+    assert list(frames.runs_frame(other)["state_size"]) == [512]
+
+
+def test_the_fields_in_which_runs_differ(store):
+    run(study(batch=[4, 8]), store=store, device="cpu", workers=1, progress=False)
+    frame = frames.runs_frame(store, "s", columns="varying")
+    assert list(frame) == [
+        "id", "configuration", "train.lr", "train.seed", "train.batch", "status", "step", "accuracy", "best_accuracy",
+        "state_size", "parameters", "seconds",
+    ]  # fmt: skip
+    whole = frames.runs_frame(store, "s")
+    pd.testing.assert_frame_equal(frame, whole[list(frame)])
+    alone = frames.runs_frame(store, "s", columns="varying").drop(columns="train.batch")
+    run(study("one", batch=8, lr=1e-3, seed=1), store=store, device="cpu", workers=1, progress=False)
+    assert list(frames.runs_frame(store, "one", columns="varying")) == list(alone)
+    assert list(frames.runs_frame(Store(store.path), "one")) == list(whole)
+
+
 def test_reading_needs_no_lock_and_sees_whole_runs_only(store):
     with store.writing() as writer:
         assert Store(store.path).done() == {}
@@ -105,83 +167,12 @@ def test_strange_files_are_refused(tmp_path):
         Store(tmp_path, create=True)
 
 
-def test_a_store_of_a_newer_schema_is_refused_untouched(store):
-    run(study(), store=store, device="cpu", workers=1, progress=False)
-    with sqlite3.connect(store.path) as db:
-        db.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (str(SCHEMA + 1),))
-    db.close()
-    before = store.path.read_bytes()
-    with pytest.raises(StoreError, match=f"has schema {SCHEMA + 1}.*up to {SCHEMA}"):
-        Store(store.path)
-    assert store.path.read_bytes() == before
-
-
 def test_cohorts_hold_one_shape_and_are_even():
     runs = study(lr=[10.0**-k for k in range(1, 7)], batch=[4, 8]).runs()
     cohorts = pack(runs, 5)
     assert sorted(run.id for cohort in cohorts for run in cohort) == sorted(run.id for run in runs)
     assert all(len({run.shape for run in cohort}) == 1 for cohort in cohorts)
     assert [len(cohort) for cohort in cohorts] == [4, 4, 4, 4, 4, 4]
-
-
-SCHEMA_1 = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE studies (name TEXT PRIMARY KEY, source TEXT NOT NULL);
-CREATE TABLE study_runs (study TEXT, place INTEGER, run TEXT, PRIMARY KEY (study, place));
-CREATE TABLE runs (id TEXT PRIMARY KEY, spec TEXT NOT NULL, model TEXT NOT NULL, status TEXT NOT NULL, step INTEGER NOT NULL,
-    accuracy REAL, best_accuracy REAL, best_step INTEGER, final TEXT NOT NULL, parameters INTEGER NOT NULL,
-    seconds REAL NOT NULL, device TEXT NOT NULL, versions TEXT NOT NULL, notes TEXT NOT NULL, ended TEXT NOT NULL);
-CREATE TABLE points (run TEXT, step INTEGER, data TEXT NOT NULL, PRIMARY KEY (run, step)) WITHOUT ROWID;
-CREATE TABLE slices (run TEXT, step INTEGER, tag TEXT, data TEXT NOT NULL, PRIMARY KEY (run, step, tag)) WITHOUT ROWID;
-CREATE TABLE failures (run TEXT, attempt INTEGER, error TEXT NOT NULL, traceback TEXT NOT NULL, time TEXT NOT NULL);
-INSERT INTO meta VALUES ('schema', '1'), ('written by', 'recollect 0.1.0');
-INSERT INTO studies VALUES ('old', 'name: old');
-INSERT INTO study_runs VALUES ('old', 0, '0123456789abcdef');
-INSERT INTO runs VALUES ('0123456789abcdef', '{"task": {"kind": "mqar"}, "model": {"width": 16}, "train": {"lr": 0.01}}',
-    'attention', 'finished', 10, 0.5, 0.75, 5, '{"accuracy": 0.5, "loss": 1.5}', 1234, 0.1, 'cpu', '{}', '[]', 'then');
-INSERT INTO points VALUES ('0123456789abcdef', 10, '{"step": 10, "accuracy": 0.5}');
-"""
-"""A store as the first version wrote it: what later versions must open."""
-
-
-@pytest.fixture
-def old(tmp_path) -> Path:
-    with closing(sqlite3.connect(tmp_path / "old.sqlite")) as db:
-        db.executescript(SCHEMA_1)
-    return tmp_path / "old.sqlite"
-
-
-def test_a_store_of_the_first_version_opens_and_goes_on(old):
-    store = Store(old)
-    assert store.studies() == {"old": ["0123456789abcdef"]}
-    (row,) = frames.runs_frame(store, "old").to_dict("records")
-    assert (row["accuracy"], row["final.loss"], row["train.lr"]) == (0.5, 1.5, 0.01)
-    assert run(study(), store=store, device="cpu", workers=1, progress=False).ended["finished"] == 4
-    assert len(frames.runs_frame(store)) == 5
-
-
-def test_a_store_of_an_older_schema_is_brought_up_to_date_when_it_is_opened(old, monkeypatch):
-    monkeypatch.setattr(store_module, "SCHEMA", SCHEMA + 2)
-    added = {SCHEMA: "ALTER TABLE runs ADD COLUMN host TEXT", SCHEMA + 1: "UPDATE runs SET host = 'unknown'"}
-    monkeypatch.setattr(store_module, "MIGRATIONS", store_module.MIGRATIONS | added)
-    store = Store(old)
-    assert store.query("SELECT value FROM meta WHERE key = 'schema'") == [(str(SCHEMA + 2),)]
-    assert store.query("SELECT id, host FROM runs") == [("0123456789abcdef", "unknown")]
-    Store(old)  # and only once
-
-
-def test_a_migration_that_fails_leaves_the_store_as_it_was(old, monkeypatch):
-    monkeypatch.setattr(store_module, "SCHEMA", SCHEMA + 1)
-    broken = {SCHEMA: "ALTER TABLE runs ADD COLUMN host TEXT; UPDATE absent SET x = 1"}
-    monkeypatch.setattr(store_module, "MIGRATIONS", store_module.MIGRATIONS | broken)
-    with pytest.raises(StoreError, match="no such table: absent"):
-        Store(old)
-    monkeypatch.undo()
-    assert len(Store(old).query("SELECT * FROM runs")[0]) == 15
-
-
-def test_every_older_schema_has_a_way_to_this_one():
-    assert list(store_module.MIGRATIONS) == list(range(1, SCHEMA))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from recollect.spec import SpecError
-from recollect.store.frames import TIMINGS, curves_frame, runs_frame, slices_frame
+from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store
 from recollect.study.executors import EXECUTORS
 from recollect.study.executors.base import Broken, Done, Resources
@@ -38,7 +38,8 @@ def study(**model) -> Study:
 
 
 def frames(store: Store) -> list[pd.DataFrame]:
-    return [runs_frame(store, "s").drop(columns=list(TIMINGS)), curves_frame(store, "s"), slices_frame(store, "s")]
+    timings = ["seconds", "ended", "device", "versions"]
+    return [runs_frame(store, "s").drop(columns=timings), curves_frame(store, "s"), slices_frame(store, "s")]
 
 
 def assert_same(one: Store, other: Store) -> None:
@@ -108,7 +109,7 @@ def test_a_killed_worker_is_replaced_and_its_cohort_goes_on_from_its_snapshot(he
     assert_same(alone, shared)
     assert steps.count(10) == 1, "what the snapshot holds is not trained again"
     assert notes == [f"worker process {killed[0]} died (SIGKILL): trying again"]
-    assert len(shared.query("SELECT * FROM failures")) == 4, "one record for each of its runs: two had ended"
+    assert len(shared.failures()) == 4, "one record for each of its runs: two had ended"
     assert not shared.checkpoints.exists()
 
 
@@ -124,7 +125,7 @@ def test_a_worker_that_dies_after_its_last_result_costs_nothing(here):
     store = Store("store.sqlite", create=True)
     outcome = run(study(), store=store, executor=Dying("cpu", every=60.0), cohort=2, progress=False)
     assert sum(outcome.ended.values()) == 6
-    assert store.query("SELECT * FROM failures") == []
+    assert store.failures() == []
 
 
 DEADLY = """

@@ -15,7 +15,7 @@ import pytest
 import torch
 import yaml
 
-from recollect.store.frames import TIMINGS, curves_frame, runs_frame, slices_frame
+from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store, StoreError
 from recollect.study.executors import base
 from recollect.study.executors.local import InProcess
@@ -54,13 +54,14 @@ def command(*words) -> list[str]:
 
 
 def frames(store: Store) -> list[pd.DataFrame]:
-    return [runs_frame(store, "s").drop(columns=list(TIMINGS)), curves_frame(store, "s"), slices_frame(store, "s")]
+    timings = ["seconds", "ended", "device", "versions"]
+    return [runs_frame(store, "s").drop(columns=timings), curves_frame(store, "s"), slices_frame(store, "s")]
 
 
 def assert_same(one: Store, other: Store) -> None:
     for a, b in zip(frames(one), frames(other), strict=True):
         pd.testing.assert_frame_equal(a, b, check_exact=True)
-    assert one.query("PRAGMA integrity_check") == [("ok",)]
+    assert one._query("PRAGMA integrity_check") == [("ok",)]
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_a_run_that_raises_is_found_in_its_cohort_and_reported_alone(here):
     assert "2 of 8 runs failed" in result.stderr
     assert result.stderr.count("ArithmeticError: this is no number") == 2
     assert "Traceback" not in result.stderr
-    records = store.query("SELECT run, attempt, traceback FROM failures ORDER BY rowid")
+    records = [(each.run, each.attempt, each.traceback) for each in store.failures()]
     assert all("this is no number" in text for _, _, text in records)
     bad = [run.id for run in study("fussy.py:Fussy", "1.0e+30").runs() if run.train.lr > 1]
     assert all([attempt for run, attempt, _ in records if run == id] == [1, 2, 3, 4, 5] for id in bad)
@@ -140,7 +141,7 @@ def test_out_of_memory_halves_the_cohort_and_those_after_it_and_fails_nothing(wh
     assert outcome.ended == {"finished": 8}
     assert sizes == [4, 2, 2, 2, 2], "found out once"
     assert notes == ["out of memory with 4 runs of attention at once; 2 from now on"]
-    assert store.query("SELECT * FROM failures") == []
+    assert store.failures() == []
     assert_same(store, whole)
 
 
@@ -367,7 +368,7 @@ def test_a_disk_that_fails_in_the_middle_of_a_transaction_leaves_it_out(here, mo
     def fail(_):
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr("recollect.store.store._best", fail)
+    monkeypatch.setattr("recollect.store.writer._best", fail)
     with pytest.raises(StoreError, match=r"cannot write to store\.sqlite \(disk I/O error\)"):
         run(study(), store=store, device="cpu", workers=1, progress=False)
     assert store.done() == {}

@@ -11,6 +11,7 @@ from torch import nn
 from recollect.bench.timing import Setting
 from recollect.mixers import MIXERS
 from recollect.models.model import build
+from recollect.store.frames import runs_frame
 from recollect.store.store import Store
 from recollect.study.cost import CPU, gpu_seconds, work_of
 from recollect.study.plan import Plan, make_plan, timed
@@ -81,7 +82,7 @@ def test_time_is_from_the_store_where_it_knows_the_shape_then_from_steps_then_fr
     both = study(model={"width": [16, 32], "layers": 1}, train={**TRAIN, "seed": [1, 2, 3]})
     plan = plan_of(both, store, "cpu", cohort=4)
     assert [part.basis for part in plan.parts] == ["measured", "other runs"]
-    ((seconds,),) = store.query("SELECT avg(seconds) FROM runs")
+    seconds = runs_frame(store)["seconds"].mean()
     assert plan.parts[0].seconds == pytest.approx(2 * seconds)
     assert [part.basis for part in plan_of(both, store, "cpu", 4, calibrate=True).parts] == ["measured", "timed now"]
     fresh = plan_of(both, None, "cpu", 4)
@@ -108,7 +109,7 @@ def test_where_compiling_takes_long_sharing_the_gpu_is_advised():
 def test_a_few_timed_steps_foretell_a_run(store):
     one = study(train={**TRAIN, "steps": 150, "eval_every": 150})
     run(one, store=store, device="cpu", workers=1, progress=False)
-    ((taken,),) = store.query("SELECT sum(seconds) FROM runs")
+    taken = runs_frame(store)["seconds"].sum()
     told = timed(one.runs(), "cpu").seconds(work_of(one.runs()[0]), len(one.runs()), cohorts=1)
     assert taken / 6 < told < taken * 6
 

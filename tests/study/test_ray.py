@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from recollect.spec import SpecError
-from recollect.store.frames import TIMINGS, curves_frame, runs_frame, slices_frame
+from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store
 from recollect.study.executors.base import Resources
 from recollect.study.executors.ray import Ray, knock
@@ -41,7 +41,8 @@ def study(steps=600) -> Study:
 
 
 def frames(store: Store) -> list[pd.DataFrame]:
-    return [runs_frame(store, "s").drop(columns=list(TIMINGS)), curves_frame(store, "s"), slices_frame(store, "s")]
+    timings = ["seconds", "ended", "device", "versions"]
+    return [runs_frame(store, "s").drop(columns=timings), curves_frame(store, "s"), slices_frame(store, "s")]
 
 
 @pytest.fixture
@@ -86,16 +87,16 @@ def test_a_lost_node_costs_what_came_after_the_last_snapshot_and_no_run(here, cl
         outcome = run(study(), store=shared, executor=nodes, cohort=3, sinks=[watch], progress=False)
     assert lost
     assert any("node it was running on is dead" in text and text.endswith("trying again") for text in notes)
-    assert not outcome.failed, shared.query("SELECT traceback FROM failures ORDER BY rowid DESC LIMIT 1")[0][0]
+    assert not outcome.failed, shared.failures()[-1].traceback
     assert sum(outcome.ended.values()) == 12
     for a, b in zip(frames(shared), frames(alone), strict=True):
         pd.testing.assert_frame_equal(a, b, check_exact=True)
     assert all(seen.count(50) == 1 for seen in steps.values()), "it went on from a snapshot, not from the start"
-    assert shared.query("PRAGMA integrity_check") == [("ok",)]
+    assert shared._query("PRAGMA integrity_check") == [("ok",)]
     assert not shared.checkpoints.exists()
-    errors = shared.query("SELECT error FROM failures")
+    errors = [failure.error for failure in shared.failures()]
     assert errors
-    assert all("NodeDiedError" in error for (error,) in errors)
+    assert all("NodeDiedError" in error for error in errors)
 
 
 @pytest.mark.long

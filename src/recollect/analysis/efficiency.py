@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike
 
 from recollect.analysis.groups import groups
 from recollect.analysis.intervals import resamples
+from recollect.analysis.rates import at_best_rates
+from recollect.analysis.window import THRESHOLD
 
 Bound = Literal["exact", "at least", "at most", "unknown"]
 
@@ -36,7 +38,10 @@ class Ratio:
 
 
 def times(
-    curves: pd.DataFrame, runs: pd.DataFrame, threshold: float = 0.95, unit: Literal["examples", "step"] = "examples"
+    curves: pd.DataFrame,
+    runs: pd.DataFrame,
+    threshold: float = THRESHOLD,
+    unit: Literal["examples", "step"] = "examples",
 ) -> pd.DataFrame:
     """`runs` with `time`, the examples seen at the first measurement that reached the threshold, and `reached`.
 
@@ -66,15 +71,11 @@ def median_time(time: ArrayLike, reached: ArrayLike) -> float:
 
 def fastest_rate(timed: pd.DataFrame, by: Sequence[str] = ("configuration",)) -> pd.DataFrame:
     """The rows of `times` at the learning rate with the least median in each group; of equal ones, where most get there."""
-    kept = []
-    for _, group in groups(timed, by):
-        rates = {lr: (_median(part), -part["reached"].to_numpy().mean()) for lr, part in group.groupby("train.lr")}
-        kept.append(group.loc[group["train.lr"] == min(rates, key=rates.__getitem__)])
-    return pd.concat(kept) if kept else timed
+    return at_best_rates(timed, by, rank=lambda runs: (_median(runs), -float(np.mean(runs["reached"].to_numpy()))))
 
 
 def data_efficiency(timed: pd.DataFrame, by: Sequence[str] = ("configuration",)) -> pd.DataFrame:
-    """One row a group, at its fastest learning rate: `median` time with a 95 % bootstrap interval, `fastest` run, how many
+    """One row per group, at its fastest learning rate: `median` time with a 95 % bootstrap interval, `fastest` run, how many
     `reached` of `runs`, and `budget`, the most that any of them saw. Infinite: not within the budget."""
     rows = []
     for values, group in groups(fastest_rate(timed, by), by):

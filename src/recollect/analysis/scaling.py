@@ -1,8 +1,4 @@
-"""Accuracy against size: at the best learning rate, by width, depth, parameters or state (as the papers report it).
-
-A learning rate is judged by its mean accuracy over seeds; of equally good ones the smallest counts. A run that diverged
-before it could be measured recalls nothing.
-"""
+"""Accuracy against size: at the best learning rate, by width, depth, parameters or state (as the papers report it)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,37 +7,35 @@ import pandas as pd
 
 from recollect.analysis.groups import groups
 from recollect.analysis.intervals import spread
-
-SIZES = {"parameters": "per_parameter", "state": "per_state"}
-"""Columns that say how large a model is, and what accuracy divided by them is called."""
+from recollect.analysis.rates import best_rate, with_accuracy
+from recollect.analysis.window import THRESHOLD
 
 
 def at_best_rate(
     runs: pd.DataFrame, by: Sequence[str] = ("configuration",), rates: Iterable[float] | None = None
 ) -> pd.DataFrame:
-    """One row a group: its best learning rate `lr`, and accuracy there over seeds (mean, min, max, bootstrap low and high).
+    """One row per group: its best learning rate `lr`, and accuracy there over seeds (mean, min, max, bootstrap low and high).
 
-    `rates`: the best among these only (to 1 %). Sizes (`parameters`, and `state` where the frame has it) come along.
+    `rates`: the best among these only (to 1 %). `parameters` come along where the frame has them.
     """
-    known = runs.assign(accuracy=runs["accuracy"].astype(float).fillna(0.0))
+    known = with_accuracy(runs)
     if rates is not None:
         grid = np.asarray(list(rates), float)
         known = known.loc[[bool(np.isclose(grid, lr, rtol=0.01).any()) for lr in known["train.lr"]]]
     rows = []
     for values, group in groups(known, by):
-        means = group.pivot_table(index="train.lr", values="accuracy", aggfunc="mean")["accuracy"]
-        lr = means.index.to_numpy(float)[means.to_numpy().argmax()]
+        lr = best_rate(group)
         found = spread(group.loc[group["train.lr"] == lr, "accuracy"])
-        sizes = {size: group[size].iloc[0] for size in SIZES if size in group}
+        size = {"parameters": group["parameters"].iloc[0]} if "parameters" in group else {}
         rows.append(
             {**values, "lr": lr, "accuracy": found.mean, "min": found.min, "max": found.max,
-             "low": found.low, "high": found.high, "seeds": found.seeds, "rates": len(means), **sizes}
+             "low": found.low, "high": found.high, "seeds": found.seeds, "rates": group["train.lr"].nunique(), **size}
         )  # fmt: skip
     return pd.DataFrame(rows)
 
 
-def first_width(table: pd.DataFrame, by: Sequence[str] = ("model",), threshold: float = 0.95) -> pd.DataFrame:
-    """One row a model: the smallest `width` whose mean accuracy reaches the threshold (NaN: none of those tried does).
+def first_width(table: pd.DataFrame, by: Sequence[str] = ("model",), threshold: float = THRESHOLD) -> pd.DataFrame:
+    """One row per model: the smallest `width` whose mean accuracy reaches the threshold (NaN: none of those tried does).
 
     `table` as `at_best_rate` gives it by these columns and `model.width`. `accuracy` is the one at that width, or where
     there is none the highest of all; `widest` is the largest width tried.
@@ -56,8 +50,3 @@ def first_width(table: pd.DataFrame, by: Sequence[str] = ("model",), threshold: 
              "widest": group["model.width"].max()}
         )  # fmt: skip
     return pd.DataFrame(rows)
-
-
-def with_efficiency(table: pd.DataFrame) -> pd.DataFrame:
-    """A table with accuracy `per_parameter` and, where it has a column `state`, `per_state` element."""
-    return table.assign(**{name: table["accuracy"] / table[size] for size, name in SIZES.items() if size in table})

@@ -4,18 +4,39 @@ Accuracy is interpolated linearly between the grid's rates on a logarithmic axis
 it stays at or above the threshold. A window that touches an end of the grid is open there: its true width is at least that.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from recollect.analysis.intervals import bootstrap
+from recollect.analysis.rates import best_rate, with_accuracy
 
 THRESHOLD = 0.95
-"""The accuracy that counts as solved."""
+"""The accuracy from which a model counts as recalling, wherever a study or a caller does not say another."""
 ZOOLOGY_RATES = tuple(float(x) for x in np.logspace(-4, -2, 4))
 """The four learning rates that Zoology tried."""
+
+
+class Stretch(NamedTuple):
+    """A stretch of a curve on which it stays at or above a threshold."""
+
+    first: int
+    """The place of its first point among the curve's points."""
+    last: int
+    """The place of its last point."""
+    low: float
+    """Where the interpolated curve comes up to the threshold: the first point's x where none lies before it."""
+    high: float
+    """Where it goes below the threshold again: the last point's x where none lies after it."""
+
+    @property
+    def width(self) -> float:
+        """From edge to edge."""
+        return self.high - self.low
 
 
 @dataclass(frozen=True)
@@ -40,65 +61,68 @@ class Window:
     """Whether one of Zoology's four rates lies in a stretch that reaches the threshold."""
 
 
-def window(rates: ArrayLike, accuracy: ArrayLike, threshold: float = 0.95) -> Window:
+def window(rates: ArrayLike, accuracy: ArrayLike, threshold: float = THRESHOLD) -> Window:
     """The window of one curve; several accuracies at one rate must be averaged before."""
     order = np.argsort(rates)
     x, y = np.log10(np.asarray(rates, float)[order]), np.nan_to_num(np.asarray(accuracy, float)[order])
     if len(x) == 0 or len(np.unique(x)) != len(x):
         raise ValueError(f"a window needs distinct learning rates, one accuracy each; got rates {rates}")
-    stretches = _stretches(x, y, threshold)
-    low, high = max(stretches, key=lambda s: s[1] - s[0], default=(np.nan, np.nan))
+    found = stretches(x, y, threshold)
+    widest = max(found, key=lambda stretch: stretch.width, default=None)
     span = x[-1] - x[0]
-    hits = any(a - 1e-9 <= np.log10(rate) <= b + 1e-9 for rate in ZOOLOGY_RATES for a, b in stretches)
+    hits = any(s.low - 1e-9 <= np.log10(rate) <= s.high + 1e-9 for rate in ZOOLOGY_RATES for s in found)
     return Window(
-        low=float(10**low), high=float(10**high), decades=float(high - low) if stretches else 0.0,
-        open_low=bool(low == x[0]), open_high=bool(high == x[-1]),
+        low=float(10**widest.low) if widest else float("nan"), high=float(10**widest.high) if widest else float("nan"),
+        decades=float(widest.width) if widest else 0.0,
+        open_low=widest is not None and widest.first == 0, open_high=widest is not None and widest.last == len(x) - 1,
         area=float(np.trapezoid(y, x) / span) if span > 0 else float(y[0]), best=float(y.max()), zoology_finds=hits,
     )  # fmt: skip
 
 
-def _stretches(x: np.ndarray, y: np.ndarray, threshold: float) -> list[tuple[float, float]]:
-    """The intervals of x on which the interpolated y is at least the threshold."""
-    stretches: list[tuple[float, float]] = []
-    above = y >= threshold
+def stretches(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, threshold: float) -> list[Stretch]:
+    """Every stretch on which the curve through the points (x, y) is at least the threshold, from left to right.
+
+    `x` ascends; a window takes log10 of learning rates. The widest stretch is the one with the largest `width`, the first
+    one where several are as wide. One that starts at the first point or ends at the last is open there.
+    """
+    found: list[Stretch] = []
+    last = len(x) - 1
     i = 0
-    while i < len(x):
-        if not above[i]:
+    while i <= last:
+        if y[i] < threshold:
             i += 1
             continue
         j = i
-        while j + 1 < len(x) and above[j + 1]:
+        while j < last and y[j + 1] >= threshold:
             j += 1
-        low = x[i] if i == 0 else _crossing(x[i - 1], y[i - 1], x[i], y[i], threshold)
-        high = x[j] if j == len(x) - 1 else _crossing(x[j + 1], y[j + 1], x[j], y[j], threshold)
-        stretches.append((low, high))
+        low = x[i] if i == 0 else crossing(x[i - 1], y[i - 1], x[i], y[i], threshold)
+        high = x[j] if j == last else crossing(x[j + 1], y[j + 1], x[j], y[j], threshold)
+        found.append(Stretch(i, j, low, high))
         i = j + 1
-    return stretches
+    return found
 
 
-def _crossing(x0: float, y0: float, x1: float, y1: float, threshold: float) -> float:
-    """Where the line from a point below the threshold to one at or above it crosses."""
+def crossing(x0: float, y0: float, x1: float, y1: float, threshold: float) -> float:
+    """The x at which the line from a point (x0, y0) below the threshold to one (x1, y1) at or above it reaches it."""
     return float(x0 + (x1 - x0) * (threshold - y0) / (y1 - y0))
 
 
 def windows(
     frame: pd.DataFrame,
     by: str = "configuration",
-    threshold: float = 0.95,
+    threshold: float = THRESHOLD,
     of_best: bool = False,
     resamples: int = 1000,
 ) -> pd.DataFrame:
-    """One row a model: the window of its mean curve over seeds, and how it varies with the seeds.
+    """One row per model: the window of its mean curve over seeds, and how it varies with the seeds.
 
     `of_best`: the threshold is that share of the model's own best mean accuracy, not an accuracy.
-    Columns `seed_min`, `seed_max`: narrowest and widest window of a single seed, in decades; `interval_low`, `interval_high`:
-    a 95 % bootstrap interval of the mean curve's window, over seeds (NaN with a single seed).
+    Columns: those of `Window`; `best_lr`, the learning rate with the highest mean accuracy `best`; `seed_min`, `seed_max`,
+    narrowest and widest window of a single seed, in decades; `interval_low`, `interval_high`, a 95 % bootstrap interval of
+    the mean curve's window, over seeds (NaN with a single seed).
     """
     rows = []
-    known = frame.assign(
-        accuracy=frame["accuracy"].fillna(0.0)
-    )  # what diverged before it could be measured recalls nothing
-    for name, group in known.groupby(by, sort=False):
+    for name, group in with_accuracy(frame).groupby(by, sort=False):
         table = group.pivot_table(index="train.lr", columns="train.seed", values="accuracy", aggfunc="mean")
         rates, values = table.index.to_numpy(float), table.to_numpy(float)  # NaN where a search did not try a seed
         mean = np.nanmean(values, axis=1)
@@ -106,8 +130,9 @@ def windows(
         single = [_window_where_known(rates, column, goal).decades for column in values.T]
         interval = _bootstrap(rates, values, goal, resamples)
         rows.append(
-            {by: name, **vars(window(rates, mean, goal)), "threshold": goal, "seeds": values.shape[1], "rates": len(rates),
-             "seed_min": min(single), "seed_max": max(single), "interval_low": interval[0], "interval_high": interval[1]}
+            {by: name, **vars(window(rates, mean, goal)), "best_lr": best_rate(group), "threshold": goal,
+             "seeds": values.shape[1], "rates": len(rates), "seed_min": min(single), "seed_max": max(single),
+             "interval_low": interval[0], "interval_high": interval[1]}
         )  # fmt: skip
     return pd.DataFrame(rows)
 

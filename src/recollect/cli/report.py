@@ -23,7 +23,7 @@ def report(
     ] = None,
 ) -> None:
     """One HTML file to read and to send: windows, curves, heatmaps, every run, specifications, failures, versions."""
-    from recollect.reporting import write_report
+    from recollect.reporting import report as write_report
 
     path = write_report(store, studies or [], to, reproduction)
     console.print(f"The report: {path}  ({path.stat().st_size / 1e6:.1f} MB, one file, needs no network)")

@@ -101,7 +101,7 @@ def _lasting(seconds: float) -> str:
 def status_table(store: Store) -> Table:
     """How far each study has come."""
     done = store.done()
-    failed = {run for (run,) in store.query("SELECT DISTINCT run FROM failures")}
+    failed = {failure.run for failure in store.failures()}
     table = _table(str(store.path), "study")
     _right(table, "runs", "ended", "diverged", "failed", "left")
     for study, runs in store.studies().items():

@@ -4,14 +4,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from recollect.analysis.window import ZOOLOGY_RATES, windows
+from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES, windows
 from recollect.figures.style import COLOURS, DASHES, MARKERS, add_caption, new_figure, style
 
 FEW = 4
 """How many models' windows are shaded behind the curves as well; more would hide each other."""
 
 
-def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: float = 0.95) -> Figure:
+def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: float = THRESHOLD) -> Figure:
     """`frame` as `results` gives it: one line a configuration, mean and min-max over seeds, windows as bars under the curves."""
     found = windows(frame, threshold=threshold, resamples=1).set_index("configuration").to_dict("index")
     models = list(dict.fromkeys(frame["configuration"]))
@@ -48,7 +48,7 @@ def _label(model: str, found: dict) -> str:
     return f"{model}: {at_least}{found['decades']:.2f} decades"
 
 
-def window_caption(frame: pd.DataFrame) -> str:
+def window_caption(frame: pd.DataFrame, threshold: float = THRESHOLD) -> str:
     """What the figure shows and at which scale, from the runs themselves."""
 
     def values(column: str) -> str:
@@ -58,5 +58,5 @@ def window_caption(frame: pd.DataFrame) -> str:
     setting = f"width {values('model.width')}, {values('model.layers')} layer(s), batch {values('train.batch')}"
     return (
         f"{size}; task {values('task.kind')}, {setting}, at most {frame['step'].max()} steps. Line: mean over seeds; "
-        "band: lowest to highest seed; shaded and bars: accuracy at least 0.95; dashed: the four rates of Zoology."
+        f"band: lowest to highest seed; shaded and bars: accuracy at least {threshold:g}; dashed: the four rates of Zoology."
     )

@@ -212,12 +212,5 @@ def decay_rate(profile: np.ndarray) -> float:
     return -float(np.polyfit(apart[size > 0], np.log(size[size > 0]), 1)[0])
 
 
-def far_to_near(profile: np.ndarray) -> float:
-    """The mean size over the furthest quarter of distances as a share of that over the nearest, the diagonal left out."""
-    off = np.asarray(profile, float)[1:]
-    quarter = max(1, len(off) // 4)
-    return float(off[-quarter:].mean() / off[:quarter].mean())
-
-
 def _names() -> list[str]:
     return sorted(kind.__name__ for kind in (*BY_HEAD, *BY_CHANNEL))

@@ -5,15 +5,12 @@ import pandas as pd
 from recollect.analysis.efficiency import efficiency_ratio, times
 from recollect.papers.judge import Estimate, NotEnough, where
 
-REACHED = 0.95
-"""The accuracy up to which examples are counted."""
-
 
 def timed(curves: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """The runs with the examples they needed, and whether they got there."""
     if curves.empty or runs.empty:
         raise NotEnough("no curve is there")
-    return times(curves, runs, REACHED)
+    return times(curves, runs)
 
 
 def examples_ratio(curves: pd.DataFrame, runs: pd.DataFrame, slow: str, fast: str) -> Estimate:

@@ -88,7 +88,7 @@ FRAMES: dict[str, tuple[Callable[[Store, str], pd.DataFrame], list[str]]] = {
     "runs": (frames.runs_frame, ["id"]),
     "curves": (frames.curves_frame, ["run", "step"]),
     "slices": (frames.slices_frame, ["run", "step", "tag", "value"]),
-    "snapshots": (frames.snapshots, ["run", "share"]),
+    "snapshots": (frames.snapshots_frame, ["run", "share"]),
 }
 """What evidence can hold: how it is read, and the columns that tell its rows apart."""
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from recollect.analysis.window import THRESHOLD
 from recollect.figures.panels import lines_figure, summary
 from recollect.models.presets import preset
-from recollect.papers.examples import REACHED, curve_table, examples_ratio
+from recollect.papers.examples import curve_table, examples_ratio
 from recollect.papers.item import Drawing, Item, Paper
 from recollect.papers.judge import (
     Claim,
@@ -209,7 +210,7 @@ PAPER = Paper(
             (
                 Claim(
                     "transformers-first",
-                    f"Mamba and the LSTM need more examples to copy {100 * REACHED:g} % of the strings than Transformers with "
+                    f"Mamba and the LSTM need more examples to copy {100 * THRESHOLD:g} % of the strings than Transformers with "
                     "RoPE and hard ALiBi (ratio of medians above 1)",
                     _transformers_first,
                 ),
@@ -241,7 +242,7 @@ PAPER = Paper(
             (
                 Claim(
                     "mamba-needs-more",
-                    f"With the query after the sequence Mamba needs more examples than RoPE to reach {100 * REACHED:g} % "
+                    f"With the query after the sequence Mamba needs more examples than RoPE to reach {100 * THRESHOLD:g} % "
                     "(ratio of medians above 1)",
                     lambda evidence: at_least(_ratio(evidence, "mamba", "rotary", "suffix"), MORE),
                 ),

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from recollect.analysis.scaling import at_best_rate
-from recollect.analysis.window import windows
+from recollect.analysis.window import THRESHOLD, windows
 
 Scale = Literal["tiny", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("tiny", "small", "paper")
@@ -159,7 +159,7 @@ def best(runs: pd.DataFrame, name: str, rates: Iterable[float] | None = None) ->
     return Estimate(name, row["accuracy"], row["min"], row["max"], int(row["seeds"]))
 
 
-def window_of(runs: pd.DataFrame, name: str, threshold: float = 0.95, of_best: bool = False) -> Estimate:
+def window_of(runs: pd.DataFrame, name: str, threshold: float = THRESHOLD, of_best: bool = False) -> Estimate:
     """Decades of learning rate at or above the threshold, with a bootstrap interval over seeds.
 
     A window that goes on beyond the rates tried may be of any width above that. `of_best`: the threshold is that share of

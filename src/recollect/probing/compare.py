@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from recollect.analysis.window import windows
+from recollect.analysis.window import THRESHOLD, windows
 from recollect.figures.style import save
 from recollect.figures.window import window_figure
 from recollect.probing.reference import about, shipped
@@ -59,7 +59,7 @@ def caption(part: pd.DataFrame, setting: Setting) -> str:
     now = list(part["origin"]).count("now")
     text = (
         f"{now} runs of a search among {RATES} rates and {setting.seeds} seed(s); {setting}. Line: mean of the seeds tried; "
-        "band: lowest to highest; bars: accuracy at least 0.95; dashed: the four rates of Zoology."
+        f"band: lowest to highest; bars: accuracy at least {THRESHOLD:g}; dashed: the four rates of Zoology."
     )
     if now == len(part):
         return text
@@ -78,7 +78,7 @@ def verdicts(records: list[dict[str, Any]], chance: float) -> list[str]:
             f"{row['model']}, {row['layers']} layer{'s' * (row['layers'] > 1)}: "
             f"recalls {row['best']:.3f} at its best rate (guessing: {chance:.3g})"
             + ("" if pd.isna(row["step"]) else f", 0.99 after {row['step']:.0f} steps at the quickest")
-            + (f"; its window spans {decades(row)} decades" if row["decades"] else "; no rate reaches 0.95")
+            + (f"; its window spans {decades(row)} decades" if row["decades"] else f"; no rate reaches {THRESHOLD:g}")
             + (f", wider than {len(narrower)} of {len(others)} others" if others and row["decades"] else "")
             + (f" ({', '.join(narrower)})" if 0 < len(narrower) < len(others) else "")
         )

@@ -1,5 +1,5 @@
 """One HTML file over studies: what was asked, what came out, pictures to explore, and how it was made. Needs no network."""
 
-from recollect.reporting.write import write_report
+from recollect.reporting.write import report
 
-__all__ = ["write_report"]
+__all__ = ["report"]

@@ -1,6 +1,5 @@
 """Curves and slices for a page: as much of them as a page can hold, and what was left out."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,19 +44,18 @@ def curves_content(store: Store, ids: Sequence[str], best: Sequence[int], budget
     most = max(1, round(budget.share * len(ids)))
     first = evenly(best, most)
     rest = sorted(set(range(len(ids))) - set(first))
-    chosen = sorted([*first, *evenly(rest, most - len(first))])
+    chosen: list[int] = sorted([*first, *evenly(rest, most - len(first))])
     curves, columns, longest = [], {}, 0
     for i in chosen:
-        rows = store.query("SELECT data FROM points WHERE run = ? ORDER BY step", (ids[i],))
-        points = [json.loads(data) for (data,) in evenly(rows, budget.points)]
-        if points:
+        curve = store.curve(ids[i])
+        if points := evenly(curve, budget.points):
             names = list(dict.fromkeys(name for point in points for name in point))
             columns |= dict.fromkeys(names)
             curves.append({"run": i, **{name: [point.get(name) for point in points] for name in names}})
-            longest = max(longest, len(rows))
-    said = "One line a run, measured on held-out rows during training."
+            longest = max(longest, len(curve))
+    said = "One line per run, measured on held-out rows during training."
     if longest > budget.points:
-        said += f" Thinned: at most {budget.points} of up to {longest} measurements a run are on this page."
+        said += f" Thinned: at most {budget.points} of up to {longest} measurements per run are on this page."
     if len(chosen) < len(ids):
         said += f" Curves of {len(chosen)} of {len(ids)} runs are on this page: those at the best rates first."
     return {"curves": curves, "curve_columns": list(columns), "curves_said": said}
@@ -83,9 +81,9 @@ Counts = dict[int, dict[int, tuple[int, int]]]
 def _summed(store: Store, ids: list[str]) -> dict[str, Counts]:
     tags: dict[str, Counts] = {}
     for id in ids:
-        for step, tag, data in store.query("SELECT step, tag, data FROM slices WHERE run = ?", (id,)):
-            record, row = json.loads(data), tags.setdefault(tag, {}).setdefault(step, {})
-            for value, count, right in zip(record["values"], record["counts"], record["right"], strict=True):
+        for part in store.slices(id):
+            row = tags.setdefault(part.tag, {}).setdefault(part.step, {})
+            for value, count, right in zip(part.values, part.counts, part.right, strict=True):
                 before = row.get(value, (0, 0))
                 row[value] = before[0] + count, before[1] + right
     return tags

@@ -1,15 +1,15 @@
 """What a folder of `recollect reproduce` holds, as plain data: the verdicts, each item's picture and its numbers."""
 
 import base64
-import importlib
-import importlib.util
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from recollect.papers.item import Item, Paper
+from recollect.papers import PAPERS
+from recollect.papers.item import Item
 from recollect.papers.judge import ANSWERS
 from recollect.spec import SpecError
 
@@ -23,7 +23,9 @@ _TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 def read_reproduction(folder: Path) -> dict[str, Any]:
     """The verdicts, worst first, and the items in the paper's order."""
     verdicts = _verdicts(folder)
-    paper = _paper(verdicts[0]["paper"] if verdicts else folder.name)
+    paper = None
+    with suppress(SpecError):  # a paper of another version: its pictures are shown without titles
+        paper = PAPERS.find(verdicts[0]["paper"] if verdicts else folder.name)
     scale = verdicts[0]["scale"] if verdicts else folder.parent.name
     known = {item.name: item for item in paper.items} if paper else {}
     there = {path.stem for path in folder.iterdir() if path.suffix in _TYPES} | {
@@ -61,12 +63,6 @@ def _verdicts(folder: Path) -> list[dict[str, Any]]:
         raise SpecError(f"{path} is not a list of verdicts ({type(error).__name__}: {error})") from None
     order = {answer: place for place, answer in enumerate(ANSWERS)}
     return sorted(told, key=lambda verdict: order.get(verdict["answer"], -1))
-
-
-def _paper(name: str) -> Paper | None:
-    """The paper of that name, where this version knows it."""
-    module = f"recollect.papers.{name}"
-    return importlib.import_module(module).PAPER if name.isidentifier() and importlib.util.find_spec(module) else None
 
 
 def _item(folder: Path, name: str, item: Item | None, scale: Any) -> dict[str, Any]:

@@ -33,9 +33,9 @@ def unknowns(given: dict[str, Any]) -> list[str]:
     parts = train if isinstance(train, list) else [train]
     named = {part.get("protocol") for part in parts if isinstance(part, dict)}
     found = []
-    for name, protocol in PROTOCOLS.items():
+    for name in PROTOCOLS:
         if name in named:
-            marked = re.findall(r'"(\w+)": (\S+),  # unknown: (.+)', inspect.getsource(protocol))
+            marked = re.findall(r'"(\w+)": (\S+),  # unknown: (.+)', inspect.getsource(PROTOCOLS.find(name)))
             found += [f"{name}: train.{field} is {value}; {why}" for field, value, why in marked]
     return found
 

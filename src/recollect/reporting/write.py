@@ -13,10 +13,10 @@ from typing import Any
 import recollect
 from recollect.analysis.window import ZOOLOGY_RATES
 from recollect.figures.style import COLOURS
+from recollect.reporting.content import study_content
 from recollect.reporting.curves import Budget
 from recollect.reporting.reproduction import read_reproduction, studies_of
-from recollect.reporting.study import study_content
-from recollect.spec import SpecError, nearest
+from recollect.spec import SpecError
 from recollect.store.store import Store, StoreError
 
 _SCRIPTS = ("dom.js", "table.js", "inspect.js", "lines.js", "heatmap.js", "study.js", "page.js")
@@ -24,10 +24,13 @@ _ON_DARK = {"#000000": "#FFFFFF"}
 """What takes a colour's place where the page is dark."""
 
 
-def write_report(
-    store: Store | str | Path, studies: Sequence[str], to: str | Path, reproduction: str | Path | None = None
+def report(
+    store: Store | str | Path,
+    studies: Sequence[str] = (),
+    to: str | Path = "report.html",
+    reproduction: str | Path | None = None,
 ) -> Path:
-    """Write a report of these studies of a store; of all of them where none is named.
+    """Write a report of these studies of a store, or of all of them where none is named, and return its path.
 
     `reproduction`: a folder that `recollect reproduce` wrote, whose verdicts and pictures come first; without names the
     report is then of that paper's studies.
@@ -56,8 +59,7 @@ def write_report(
 
 def _chosen(store: Store, known: list[str], asked: Sequence[str], otherwise: list[str]) -> list[str]:
     for name in asked:
-        if name not in known:
-            raise StoreError(f"no study {name!r} in {store.path}: {nearest(name, known)}")
+        store.study_source(name)  # refuses a name that the store does not know
     if not (names := list(dict.fromkeys(asked)) or otherwise):
         raise StoreError(f"{store.path} has no study to report: {', '.join(known) or 'it is empty'}")
     return names

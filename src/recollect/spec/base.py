@@ -3,6 +3,7 @@
 import difflib
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -58,6 +59,11 @@ class Spec(BaseModel):
     def canonical(self) -> dict[str, Any]:
         """The non-default fields as plain data: what identity is made of."""
         return self.model_dump(mode="json", exclude_defaults=True)
+
+
+def finite(value: Any) -> Any:
+    """The value, or None where it is a number that is not finite: JSON has neither NaN nor infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def digest(data: Any) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from recollect.spec import digest
-from recollect.store.files import write_whole
+from recollect.store.files import write_errors, write_whole
 from recollect.train.checkpoint import header_of
 
 _ENDING = ".safetensors"
@@ -49,7 +49,8 @@ class Checkpoints:
     def save(self, runs: list[str], data: bytes) -> None:
         """Keep a snapshot of these runs, whole or not at all, and let go of the older ones."""
         path = self.folder / f"{digest(sorted(runs))}{_ENDING}"
-        write_whole(path, data)
+        with write_errors(self.folder):
+            write_whole(path, data)
         for run in runs:
             older, self.of[run] = self.of.get(run), path
             self._sweep(older)

@@ -21,8 +21,10 @@ import safetensors.torch
 from safetensors import SafetensorError
 
 from recollect.models.model import Model, build
-from recollect.spec import SpecError
-from recollect.store.store import Store, StoreError, weights_file
+from recollect.spec import SpecError, finite
+from recollect.store.files import StoreError
+from recollect.store.records import StoredRun
+from recollect.store.store import Store
 from recollect.store.versions import versions
 from recollect.train.device import choose_device
 from recollect.train.events import Ended, Measured
@@ -59,9 +61,9 @@ class Exported:
 
     folder: Path
     id: str
-    stored: dict[str, float]
+    stored: dict[str, float | None]
     """The final measures as the store has them .."""
-    final: dict[str, float]
+    final: dict[str, float | None]
     """.. and those of the weights in the folder."""
     kept: bool
     """Whether the weights are those that the store kept; else the run was trained again."""
@@ -72,35 +74,21 @@ class Exported:
         return self.stored == self.final
 
 
-@dataclass(frozen=True)
-class Stored:
-    """A run as a store knows it."""
-
-    run: RunSpec
-    id: str
-    device: str
-    status: str
-    step: int
-    final: dict[str, float]
-
-
-def find(name: str, store: Store) -> Stored:
+def find(name: str, store: Store) -> StoredRun:
     """The run whose id is, or alone begins with, `name`."""
-    columns = "id, spec, device, status, step, final"
-    rows = store.query(f"SELECT {columns} FROM runs WHERE substr(id, 1, ?) = ? ORDER BY id", (len(name), name))
-    if not name or not rows:
+    rows = store.find(name) if name else []
+    if not rows:
         raise StoreError(f"no run {name!r} has ended in {store.path}; `recollect results` lists those that have")
     if len(rows) > 1:
-        some = ", ".join(row[0] for row in rows[:4]) + (", ..." if len(rows) > 4 else "")
+        some = ", ".join(row.id for row in rows[:4]) + (", ..." if len(rows) > 4 else "")
         raise StoreError(f"{len(rows)} runs in {store.path} begin with {name!r} ({some}); give more of the id")
-    id, spec, device, status, step, final = rows[0]
-    run = RunSpec.model_validate_json(spec)
-    if run.id != id:
+    (found,) = rows
+    if found.run.id != found.id:
         raise SpecError(
-            f"run {id} cannot be trained again: its code, or what recollect means by its specification, has changed "
-            f"since (the same specification is run {run.id} now)"
+            f"run {found.id} cannot be trained again: its code, or what recollect means by its specification, has changed "
+            f"since (the same specification is run {found.run.id} now)"
         )
-    return Stored(run, id, device, status, step, json.loads(final))
+    return found
 
 
 def export(
@@ -115,7 +103,7 @@ def export(
     folder, found = Path(folder), find(run, store)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise SpecError(f"{folder} is there already and not an empty folder; name another with --to")
-    kept = weights_file(store.path, found.id)
+    kept = store.weights_file(found.id)
     if kept.is_file():
         weights, final, status, step = kept.read_bytes(), found.final, found.status, found.step
         device = found.device
@@ -123,8 +111,7 @@ def export(
         device = choose_device(found.device if device == "auto" else device)
         ended = _trained(found.run, device, watch)
         assert ended.weights is not None, "they were asked for"
-        # as the store has it: null for what is not finite
-        final = {name: value if value - value == 0 else None for name, value in ended.final.items()}
+        final = {name: finite(value) for name, value in ended.final.items()}
         weights, status, step = ended.weights, ended.status, ended.step
     spec = found.run.model_dump(mode="json")
     files = {path: f"{i}_{Path(path).name}" for i, path in enumerate(sorted(_own_files(spec)))}
@@ -139,7 +126,7 @@ def export(
     text = _LOADER.format(title=found.run.model.title, task=found.run.task.kind, id=found.id)
     (folder / LOADER).write_text(text)
     (folder / SPECIFICATION).write_text(json.dumps(about, indent=1, allow_nan=False) + "\n")
-    return Exported(folder, found.id, found.final, final, kept.is_file())  # pyright: ignore[reportArgumentType]
+    return Exported(folder, found.id, found.final, final, kept.is_file())
 
 
 def _trained(run: RunSpec, device: str, watch: Callable[[Measured], None]) -> Ended:

@@ -1,7 +1,34 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and what a person is told where they cannot be written."""
 
 import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from recollect.spec import UserError
+
+
+class StoreError(UserError):
+    """A store that cannot be used: the message says which, and why."""
+
+
+class StoreBusy(StoreError):
+    """Another process writes to the store."""
+
+    exit_code = 3
+
+
+@contextmanager
+def write_errors(path: Path) -> Iterator[None]:
+    """Turns what a full or failing disk raises into a message that says where room is needed and what was kept."""
+    try:
+        yield
+    except (sqlite3.OperationalError, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise StoreError(
+            f"cannot write to {path} ({reason}); what was kept is whole, and the same command goes on from there"
+        ) from error
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -7,8 +7,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recollect.store.files import write_whole
-from recollect.store.store import Store, StoreError, no_room, weights_file
+from recollect.store.files import StoreError, write_errors, write_whole
+from recollect.store.store import Store, read_only
 
 RESULT = ("status", "step", "accuracy", "best_accuracy", "best_step", "final")
 """Columns of a run that say what came out; the others say when, where and how fast."""
@@ -32,17 +32,17 @@ class Merged:
 
 def merge(here: Store, others: list[Path]) -> Merged:
     """Bring what other stores have into one; each store comes whole or not at all."""
-    for path in others:
-        Store(path)  # refuses what is absent, no store, or of a newer schema, before anything is written
-        if here.path.exists() and path.resolve() == here.path.resolve():
-            raise StoreError(f"{path} is the store itself; name another to merge into it")
+    stores = [Store(path) for path in others]  # refuses what cannot be read before anything is written
+    for other in stores:
+        if here.path.exists() and other.path.resolve() == here.path.resolve():
+            raise StoreError(f"{other.path} is the store itself; name another to merge into it")
     merged = Merged()
     with here.writing(), closing(sqlite3.connect(here.path, isolation_level=None, uri=True)) as db:
-        for path in others:
-            with _attached(db, path):
+        for other in stores:
+            with _attached(db, other.path):
                 _merge_runs(db, merged)
                 _merge_studies(db, merged)
-                _merge_weights(here.path, path, merged)
+                _merge_weights(here, other, merged)
     return merged
 
 
@@ -50,7 +50,7 @@ def merge(here: Store, others: list[Path]) -> Merged:
 def _attached(db: sqlite3.Connection, path: Path) -> Iterator[None]:
     """Another store as the schema `other`, inside one transaction."""
     try:
-        db.execute("ATTACH ? AS other", (f"{path.resolve().as_uri()}?mode=ro",))
+        db.execute("ATTACH ? AS other", (read_only(path),))
         try:
             db.execute("BEGIN IMMEDIATE")
             yield
@@ -85,9 +85,10 @@ def _merge_runs(db: sqlite3.Connection, merged: Merged) -> None:
 
 
 def _copy(db: sqlite3.Connection, table: str, which: str) -> None:
-    """Rows of a table, by the names of the columns: a store that was brought to this schema may order them otherwise."""
-    names = ", ".join(row[1] for row in db.execute(f"PRAGMA main.table_info({table})"))
-    db.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM other.{table} WHERE {which}")
+    """Copy rows of a table, by the names of the columns that both stores have: the other may be of an older schema."""
+    mine, theirs = ([row[1] for row in db.execute(f"PRAGMA {side}.table_info({table})")] for side in ("main", "other"))
+    if names := ", ".join(name for name in mine if name in theirs):
+        db.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM other.{table} WHERE {which}")
 
 
 def _merge_studies(db: sqlite3.Connection, merged: Merged) -> None:
@@ -106,11 +107,11 @@ def _merge_studies(db: sqlite3.Connection, merged: Merged) -> None:
             merged.studies.append(name)
 
 
-def _merge_weights(here: Path, other: Path, merged: Merged) -> None:
-    """Weights that were kept beside the other store, but for runs whose other result is kept here."""
-    for theirs in sorted(weights_file(other, "*").parent.glob("*.safetensors")):
-        mine = weights_file(here, theirs.stem)
+def _merge_weights(here: Store, other: Store, merged: Merged) -> None:
+    """Copy weights that were kept beside the other store, but for runs whose other result is kept here."""
+    for theirs in sorted(other.weights.glob("*.safetensors")):
+        mine = here.weights_file(theirs.stem)
         if theirs.stem not in merged.differing and not mine.exists():
-            with no_room(mine.parent):
+            with write_errors(here.weights):
                 write_whole(mine, theirs.read_bytes())
             merged.weights += 1

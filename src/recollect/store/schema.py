@@ -1,6 +1,6 @@
-"""The tables of a store, and how an older one is brought to them."""
+"""The tables of a store, and how an older one is brought to them or read as it is."""
 
-SCHEMA = 2
+SCHEMA = 3
 _SNAPSHOTS = """
 CREATE TABLE snapshots (
     run TEXT,
@@ -10,8 +10,13 @@ CREATE TABLE snapshots (
     PRIMARY KEY (run, share)
 );
 """
-MIGRATIONS: dict[int, str] = {1: _SNAPSHOTS}
-"""SQL that brings a store to the next schema, by the schema it starts from. A store keeps opening in every later version."""
+MIGRATIONS: dict[int, str] = {1: _SNAPSHOTS, 2: "ALTER TABLE runs ADD COLUMN state_size INTEGER"}
+"""SQL that brings a store to the next schema, by the schema it starts from: done when the store is written to."""
+READ_AS_NEXT: dict[int, str] = {
+    1: "CREATE TEMP TABLE snapshots (run, share, step, data)",
+    2: "CREATE TEMP VIEW runs AS SELECT rowid, *, NULL AS state_size FROM main.runs",
+}
+"""SQL that makes a connection see a store as one of the next schema without writing to it, by the schema it has."""
 TABLES = f"""{_SNAPSHOTS}
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE studies (name TEXT PRIMARY KEY, source TEXT NOT NULL);                     -- the study file, as YAML
@@ -31,7 +36,8 @@ CREATE TABLE runs (
     device TEXT NOT NULL,
     versions TEXT NOT NULL,        -- JSON
     notes TEXT NOT NULL,           -- JSON list
-    ended TEXT NOT NULL            -- UTC
+    ended TEXT NOT NULL,           -- UTC
+    state_size INTEGER             -- elements of recurrent state; null where it was not counted
 );
 CREATE TABLE points (run TEXT, step INTEGER, data TEXT NOT NULL, PRIMARY KEY (run, step)) WITHOUT ROWID;
 CREATE TABLE slices (run TEXT, step INTEGER, tag TEXT, data TEXT NOT NULL, PRIMARY KEY (run, step, tag)) WITHOUT ROWID;

@@ -1,6 +1,7 @@
 """Where results are kept: one SQLite file, written by one process at a time. The file is the truth.
 
-A run's row appears when the run has ended, with its curve and slices, in one transaction: what is there is whole.
+A run's row appears when the run has ended, with its curve and slices, in one transaction: what is there is whole. Reading
+takes no lock and changes nothing, so that a store of an older version can also be read where it cannot be written.
 """
 
 import json
@@ -15,41 +16,14 @@ from typing import Any
 
 import filelock
 
-from recollect.spec import UserError
-from recollect.store.files import write_whole
-from recollect.store.schema import MIGRATIONS, SCHEMA, TABLES
-from recollect.store.versions import release, versions
-from recollect.train.events import Ended
-from recollect.train.spec import RunSpec
+from recollect.spec import nearest
+from recollect.store.files import StoreBusy, StoreError, write_errors
+from recollect.store.records import Failure, Slice, StoredRun
+from recollect.store.schema import MIGRATIONS, READ_AS_NEXT, SCHEMA, TABLES
+from recollect.store.versions import release
+from recollect.store.writer import Writer, now
 
 _NETWORK = ("nfs", "cifs", "smb", "fuse.sshfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "9p")
-
-
-class StoreError(UserError):
-    """A store that cannot be used: the message says which, and why."""
-
-
-class StoreBusy(StoreError):
-    """Another process writes to the store."""
-
-    exit_code = 3
-
-
-@contextmanager
-def no_room(path: Path) -> Iterator[None]:
-    """Tells the person who has to make room on a full or failing disk."""
-    try:
-        yield
-    except (sqlite3.OperationalError, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise StoreError(
-            f"cannot write to {path} ({reason}); what was kept is whole, and the same command goes on from there"
-        ) from error
-
-
-def weights_file(store: Path, run: str) -> Path:
-    """Where the weights of a run are, if they were kept: in a folder beside the store."""
-    return store.with_name(store.name + ".weights") / f"{run}.safetensors"
 
 
 class Store:
@@ -64,18 +38,89 @@ class Store:
                 raise StoreError(f"cannot put a store at {self.path}: {parent} is a file, not a folder")
         if self.path.is_dir():
             raise StoreError(f"cannot put a store at {self.path}: it is a folder; name a file in it")
-        if self._there and self._schema() < SCHEMA:
-            with self.writing():
-                pass  # opening it to write brings it to this version's schema
+        if self._there:
+            with self._reading():
+                pass  # refuses what is no store, or one of a newer version
 
     @property
     def checkpoints(self) -> Path:
         """The folder of snapshots that belongs to this store: whoever moves the one moves the other."""
         return self.path.with_name(self.path.name + ".checkpoints")
 
+    @property
+    def weights(self) -> Path:
+        """The folder of trained models that belongs to this store."""
+        return self.path.with_name(self.path.name + ".weights")
+
+    def weights_file(self, run: str) -> Path:
+        """Where the weights of a run are, if they were kept."""
+        return self.weights / f"{run}.safetensors"
+
+    def studies(self) -> dict[str, list[str]]:
+        """The ids of each study's runs, in order."""
+        found: dict[str, list[str]] = {name: [] for (name,) in self._query("SELECT name FROM studies ORDER BY rowid")}
+        for study, run in self._query("SELECT study, run FROM study_runs ORDER BY study, place"):
+            found[study].append(run)
+        return found
+
+    def study_source(self, name: str) -> str:
+        """The file of a study, as YAML; a name that the store does not know is refused with the nearest that it does."""
+        sources = dict(self._query("SELECT name, source FROM studies"))
+        if name not in sources:
+            raise StoreError(f"no study {name!r} in {self.path}: {nearest(name, sources)}")
+        return sources[name]
+
+    def done(self) -> dict[str, str]:
+        """The status of every run that has ended, by id."""
+        return dict(self._query("SELECT id, status FROM runs"))
+
+    def accuracies(self) -> dict[str, float]:
+        """The final accuracy of every run that has ended, by id; NaN where it diverged before it could be measured."""
+        rows = self._query("SELECT id, accuracy FROM runs")
+        return {id: float("nan") if accuracy is None else accuracy for id, accuracy in rows}
+
+    def failures(self) -> list[Failure]:
+        """Every attempt that failed, in order; a run may have ended since."""
+        rows = self._query("SELECT run, attempt, error, traceback, time FROM failures ORDER BY rowid")
+        return [Failure(*row) for row in rows]
+
+    def recent(self, limit: int) -> list[StoredRun]:
+        """The runs that ended last, the newest first."""
+        return self._stored("ORDER BY rowid DESC LIMIT ?", limit)
+
+    def find(self, beginning: str) -> list[StoredRun]:
+        """The runs whose ids begin so, by id."""
+        return self._stored("WHERE substr(id, 1, ?) = ? ORDER BY id", len(beginning), beginning)
+
+    def curve(self, run: str) -> list[dict[str, float | None]]:
+        """Every measurement of a run during its training; None for what was not finite."""
+        return [
+            json.loads(data) for (data,) in self._query("SELECT data FROM points WHERE run = ? ORDER BY step", [run])
+        ]
+
+    def slices(self, run: str) -> list[Slice]:
+        """A run's answers by tag, of each measurement that has them."""
+        rows = self._query("SELECT step, tag, data FROM slices WHERE run = ? ORDER BY step, tag", [run])
+        return [Slice(step, tag, **json.loads(data)) for step, tag, data in rows]
+
+    def _stored(self, which: str, *parameters: Any) -> list[StoredRun]:
+        rows = self._query(
+            f"SELECT id, spec, model, status, step, seconds, device, final FROM runs {which}", parameters
+        )
+        return [StoredRun(*about, final=json.loads(final)) for *about, final in rows]
+
+    def _query(self, sql: str, parameters: Iterable[Any] = ()) -> list[tuple]:
+        """What a statement finds; nothing where the store has not been written yet. Only for this package: it is SQL."""
+        if not self._there:
+            return []
+        with self._reading() as connection:
+            return connection.execute(sql, tuple(parameters)).fetchall()
+
+    query = _query
+
     @contextmanager
-    def writing(self) -> Iterator["Writer"]:
-        """Hold the store for this process; another process is told who has it."""
+    def writing(self) -> Iterator[Writer]:
+        """Hold the store for this process, and bring it to this version's schema; another process is told who has it."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -92,41 +137,16 @@ class Store:
         except OSError as error:
             raise StoreError(f"cannot lock {lock_path}: {error.strerror}") from None
         try:
-            with no_room(self.path):
-                holder_path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {_now()}\n")
+            with write_errors(self.path):
+                holder_path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {now()}\n")
                 connection = self._connect_to_write()
             try:
-                yield Writer(connection, self.path)
+                yield Writer(connection, self.path, self.weights)
             finally:
                 connection.close()
         finally:
             holder_path.unlink(missing_ok=True)
             lock.release()
-
-    def query(self, sql: str, parameters: Iterable[Any] = ()) -> list[tuple]:
-        """Read something."""
-        with self._reading() as connection:
-            return connection.execute(sql, tuple(parameters)).fetchall()
-
-    def studies(self) -> dict[str, list[str]]:
-        """The ids of each study's runs, in order."""
-        found: dict[str, list[str]] = {name: [] for (name,) in self.query("SELECT name FROM studies ORDER BY rowid")}
-        for study, run in self.query("SELECT study, run FROM study_runs ORDER BY study, place"):
-            found[study].append(run)
-        return found
-
-    def done(self) -> dict[str, str]:
-        """The status of every run that has ended, by id."""
-        return dict(self.query("SELECT id, status FROM runs")) if self._there else {}
-
-    def accuracies(self) -> dict[str, float]:
-        """The final accuracy of every run that has ended, by id; NaN where it diverged before it could be measured."""
-        rows = self.query("SELECT id, accuracy FROM runs") if self._there else []
-        return {id: float("nan") if accuracy is None else accuracy for id, accuracy in rows}
-
-    def recent(self, limit: int) -> list[tuple]:
-        """Of the last runs that ended, newest first: specification, model, seconds, step, device."""
-        return self.query("SELECT spec, model, seconds, step, device FROM runs ORDER BY rowid DESC LIMIT ?", (limit,))
 
     @property
     def _there(self) -> bool:
@@ -134,19 +154,20 @@ class Store:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection that cannot write, and sees a store of an older schema as one of this."""
         try:
-            connection = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True)
+            connection = sqlite3.connect(read_only(self.path), uri=True)
         except sqlite3.OperationalError as error:
             raise StoreError(f"cannot open {self.path}: {error}") from None
-        try:
+        with closing(connection):
+            for old in range(self._schema(connection), SCHEMA):
+                connection.execute(READ_AS_NEXT[old])
             yield connection
-        finally:
-            connection.close()
 
-    def _schema(self) -> int:
+    def _schema(self, connection: sqlite3.Connection) -> int:
         try:
-            (version,) = self.query("SELECT value FROM meta WHERE key = 'schema'")[0]
-        except (sqlite3.DatabaseError, IndexError):
+            (version,) = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
+        except (sqlite3.DatabaseError, TypeError):  # no database, no such table, no such row
             raise StoreError(f"{self.path} is not a recollect store") from None
         if int(version) > SCHEMA:
             raise StoreError(
@@ -161,8 +182,7 @@ class Store:
         try:
             connection.execute(f"PRAGMA journal_mode = {journal_mode(self.path)}")
             connection.execute("PRAGMA synchronous = FULL")
-            (version,) = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
-            for old in range(int(version), SCHEMA):
+            for old in range(self._schema(connection), SCHEMA):
                 connection.executescript(
                     f"BEGIN; {MIGRATIONS[old]}; UPDATE meta SET value = '{old + 1}' WHERE key = 'schema'; COMMIT;"
                 )
@@ -181,58 +201,6 @@ class Store:
                 f"('written by', 'recollect {release()}'); COMMIT;"
             )
         draft.replace(self.path)
-
-
-class Writer:
-    """The one who writes."""
-
-    def __init__(self, connection: sqlite3.Connection, path: Path):
-        self._connection, self._path = connection, path
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with no_room(self._path):
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:  # a full disk may have ended it
-                    self._connection.execute("ROLLBACK")
-                raise
-
-    def add_study(self, name: str, source: str, runs: list[RunSpec]) -> None:
-        """Remember a study and which runs it is made of; a study of that name is replaced (its results stay)."""
-        with self._transaction() as db:
-            db.execute("INSERT OR REPLACE INTO studies VALUES (?, ?)", (name, source))
-            db.execute("DELETE FROM study_runs WHERE study = ?", (name,))
-            db.executemany("INSERT INTO study_runs VALUES (?, ?, ?)", [(name, i, run.id) for i, run in enumerate(runs)])
-
-    def add_results(self, results: list[Ended], device: str) -> None:
-        """Keep the results of runs that ended."""
-        for result in results:
-            if result.weights is not None:
-                with no_room(self._path):
-                    write_whole(weights_file(self._path, result.run.id), result.weights)
-        with self._transaction() as db:
-            for result in results:
-                id, best = result.run.id, _best(result)
-                db.execute(
-                    "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (id, result.run.model_dump_json(), result.run.model.title, result.status, result.step,
-                     _finite(result.final["accuracy"]), best[0], best[1], _json(result.final), result.parameters,
-                     result.seconds, device, _json(versions()), json.dumps(result.notes), _now()),
-                )  # fmt: skip
-                points = [(id, point["step"], _json(point)) for point in result.curve]
-                db.executemany("INSERT INTO points VALUES (?, ?, ?)", points)
-                slices = [(id, s["step"], s["tag"], _json(s, without=("step", "tag"))) for s in result.slices]
-                db.executemany("INSERT INTO slices VALUES (?, ?, ?, ?)", slices)
-                db.executemany("INSERT INTO snapshots VALUES (?, ?, ?, ?)", [(id, *kept) for kept in result.snapshots])
-
-    def add_failure(self, run: str, attempt: int, error: str, traceback: str) -> None:
-        """Keep the record of a failed attempt."""
-        with self._transaction() as db:
-            db.execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (run, attempt, error, traceback, _now()))
 
 
 def _holder(path: Path) -> str:
@@ -257,26 +225,16 @@ def journal_mode(path: Path) -> str:
     return "DELETE" if kind.startswith(_NETWORK) else "WAL"
 
 
-def _best(result: Ended) -> tuple[float | None, int | None]:
-    points = [(point["accuracy"], point["step"]) for point in result.curve] + [(result.final["accuracy"], result.step)]
-    points = [(accuracy, step) for accuracy, step in points if accuracy == accuracy]
-    if not points:
-        return None, None
-    highest = max(accuracy for accuracy, _ in points)
-    return highest, int(min(step for accuracy, step in points if accuracy == highest))
-
-
-def _finite(x: float) -> float | None:
-    return x if x - x == 0 else None
-
-
-def _json(data: dict[str, Any], without: tuple[str, ...] = ()) -> str:
-    """JSON with null for what is not finite."""
-    return json.dumps(
-        {k: _finite(v) if isinstance(v, float) else v for k, v in data.items() if k not in without},
-        separators=(",", ":"), allow_nan=False,
-    )  # fmt: skip
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime()) + " UTC"
+def read_only(path: Path) -> str:
+    """The address under which SQLite reads a store and cannot write to it."""
+    uri = path.resolve().as_uri()
+    with closing(sqlite3.connect(f"{uri}?mode=ro", uri=True)) as connection:
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master")  # only now is the file looked at
+        except sqlite3.DatabaseError as error:
+            logs = [path.with_name(path.name + ending) for ending in ("-wal", "-journal")]
+            if error.sqlite_errorname.startswith("SQLITE_READONLY") and not any(log.exists() for log in logs):
+                # Even reading wants to put an index beside a store that has a write-ahead log. Where it may not, and no log
+                # is there, the file is whole and nobody writes to it.
+                return f"{uri}?mode=ro&immutable=1"
+    return f"{uri}?mode=ro"

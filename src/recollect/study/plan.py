@@ -133,20 +133,19 @@ def _measured(store: Store | None, titles: set[str], device: str) -> tuple[dict[
     """Seconds an operation took on this kind of device: by shape for models of the study, and the median of all runs."""
     if store is None or not store.path.exists():
         return {}, None
-    rows = store.recent(RECENT)
     seconds: dict[str, float] = {}
     flops: dict[str, float] = {}
     work: dict[str, Work] = {}
     mine = set()
-    for spec, title, taken, step, where in rows:
-        if kind_of(where) != kind_of(device) or not step:
+    for stored in store.recent(RECENT):
+        if kind_of(stored.device) != kind_of(device) or not stored.step:
             continue
-        run = RunSpec.model_validate_json(spec)
+        run = stored.run
         if run.shape not in work:
             work[run.shape] = work_of(run)
-        seconds[run.shape] = seconds.get(run.shape, 0.0) + taken
-        flops[run.shape] = flops.get(run.shape, 0.0) + work[run.shape].flops * step / run.train.total_steps
-        mine |= {run.shape} if title in titles else set()
+        seconds[run.shape] = seconds.get(run.shape, 0.0) + stored.seconds
+        flops[run.shape] = flops.get(run.shape, 0.0) + work[run.shape].flops * stored.step / run.train.total_steps
+        mine |= {run.shape} if stored.model in titles else set()
     rates = {shape: seconds[shape] / flops[shape] for shape in flops}
     return {shape: rates[shape] for shape in mine}, statistics.median(rates.values()) if rates else None
 

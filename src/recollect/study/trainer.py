@@ -8,7 +8,8 @@ from collections import Counter, deque
 from dataclasses import dataclass
 
 from recollect.store.checkpoints import Checkpoints
-from recollect.store.store import Writer, no_room
+from recollect.store.files import write_errors
+from recollect.store.writer import Writer
 from recollect.study.executors.base import Broken, Done, Executor, Job, Report, Silent
 from recollect.study.sinks.base import Watch
 from recollect.train.events import Ended, Measured, Saved
@@ -79,7 +80,7 @@ class Trainer:
             if len(job.ended) == job.ending:
                 self.keep(job)
         elif isinstance(report, Saved):
-            with no_room(self.checkpoints.folder):
+            with write_errors(self.checkpoints.folder):
                 self.checkpoints.save([run.id for run in job.runs], report.data)
             job.tries = 0
         elif isinstance(report, Silent) and job.runs:

@@ -5,12 +5,13 @@ from typing import Any
 import pandas as pd
 
 from recollect.analysis.scaling import at_best_rate
+from recollect.analysis.window import THRESHOLD
 from recollect.figures.panels import lines_figure, summary
 from recollect.figures.tables import table_figure
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Finding, Scale, all_of, at_least, best, exceeds
 from recollect.papers.okpekpe2025.settings import FINE, NAME, SEEDS
-from recollect.papers.okpekpe2025.windows import SOLVED, WIDER, wider
+from recollect.papers.okpekpe2025.windows import WIDER, wider
 from recollect.study.grid import axis
 from recollect.study.spec import Study
 
@@ -96,7 +97,7 @@ def _wide_beats_deep(evidence: Evidence) -> Finding:
         best(_runs(evidence, "mamba", wide=True), "wide mamba"),
         best(_runs(evidence, "mamba", deep=True), "deep mamba"),
     )
-    return all_of(at_least(wide, SOLVED), exceeds(wide, deep, by=MARGIN))
+    return all_of(at_least(wide, THRESHOLD), exceeds(wide, deep, by=MARGIN))
 
 
 _DIFFERS: dict[Scale, str] = {
@@ -111,7 +112,7 @@ FIG5 = Item(
     (
         Claim(
             "attention-wider",
-            f"In copying, attention's window (accuracy >= {SOLVED}) is at least {WIDER} decades wider than Mamba's",
+            f"In copying, attention's window (accuracy >= {THRESHOLD}) is at least {WIDER} decades wider than Mamba's",
             _attention_is_wider,
         ),
     ),
@@ -122,11 +123,11 @@ TABLE1 = Item(
     draw_table1, studies,
     (
         Claim(
-            "attention-copies", f"Attention copies at least {SOLVED} of the strings (paper: 100 %)",
-            lambda evidence: at_least(best(_runs(evidence, "attention"), "attention"), SOLVED),
+            "attention-copies", f"Attention copies at least {THRESHOLD} of the strings (paper: 100 %)",
+            lambda evidence: at_least(best(_runs(evidence, "attention"), "attention"), THRESHOLD),
         ),
         Claim(
-            "wide-beats-deep", f"The wide Mamba copies at least {SOLVED} of the strings and at least {MARGIN} more than the "
+            "wide-beats-deep", f"The wide Mamba copies at least {THRESHOLD} of the strings and at least {MARGIN} more than the "
             "deep one of as many parameters (paper: 100 and 16 %)", _wide_beats_deep,
         ),
     ),

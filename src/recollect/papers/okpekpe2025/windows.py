@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from recollect.analysis.window import ZOOLOGY_RATES
+from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES
 from recollect.figures.panels import lines_figure, summary
 from recollect.figures.window import window_figure
 from recollect.papers.item import Drawing, Item
@@ -22,7 +22,6 @@ from recollect.papers.okpekpe2025.settings import (
 from recollect.study.grid import axis
 from recollect.study.spec import Study
 
-SOLVED = 0.95
 WIDER = 0.25
 """Decades by which a window must be wider to count: a quarter, the grid's step at scale `paper`."""
 NARROW = 1.0
@@ -36,7 +35,7 @@ def wider(wide: pd.DataFrame, narrow: pd.DataFrame, names: tuple[str, str], own_
     claim's own scale, where that is an answer."""
     solves = best(narrow, f"{names[1]}: best accuracy")
     widths = [window_of(runs, f"{name}: decades") for runs, name in zip((wide, narrow), names, strict=True)]
-    if solves.high < SOLVED and not own_scale:
+    if solves.high < THRESHOLD and not own_scale:
         numbers = {estimate.name: str(estimate) for estimate in (solves, *widths)}
         return Finding(False, numbers, f"{names[1]} solves at no rate here, so that there is no window to compare")
     return exceeds(*widths, by=WIDER)
@@ -68,7 +67,7 @@ def _is_narrow(name: str):
     def test(evidence: Evidence) -> Finding:
         runs = _fig1_runs(evidence, name)
         reached = best(runs, f"{name}: best accuracy")
-        return all_of(at_least(reached, SOLVED), at_most(window_of(runs, f"{name}: decades"), NARROW))
+        return all_of(at_least(reached, THRESHOLD), at_most(window_of(runs, f"{name}: decades"), NARROW))
 
     return test
 
@@ -84,7 +83,9 @@ def draw_fig1(evidence: Evidence, caption: str) -> Drawing:
     table = summary(runs, ["model", "train.lr"])
     if runs.empty:
         return lines_figure(table, "train.lr", "model", title=title, caption=caption, xlabel="learning rate"), table
-    small_print = f"{caption} Band: lowest to highest seed; bars: windows at 0.95; dashed: Zoology's four rates."
+    small_print = (
+        f"{caption} Band: lowest to highest seed; bars: windows at {THRESHOLD:g}; dashed: Zoology's four rates."
+    )
     return window_figure(runs.assign(configuration=runs["model"]), title, small_print), table
 
 
@@ -99,8 +100,8 @@ FIG1 = Item(
         *(
             Claim(
                 f"wider-than-{name}",
-                f"With 2 layers, attention's learning-rate window (accuracy >= {SOLVED}) is at least {WIDER} decades wider than "
-                f"{name}'s",
+                f"With 2 layers, attention's learning-rate window (accuracy >= {THRESHOLD}) is at least {WIDER} decades wider "
+                f"than {name}'s",
                 _attention_is_wider(name),
                 BOTH,
             )
@@ -109,7 +110,7 @@ FIG1 = Item(
         *(
             Claim(
                 f"{name}-is-narrow",
-                f"With 2 layers, {name} reaches {SOLVED} at some rate, over at most {NARROW:g} decade of rates",
+                f"With 2 layers, {name} reaches {THRESHOLD} at some rate, over at most {NARROW:g} decade of rates",
                 _is_narrow(name),
                 BOTH,
             )
@@ -166,8 +167,8 @@ FIG7 = Item(
     tuple(
         Claim(
             f"{wide}-over-{narrow}",
-            f"With 1 layer and the largest width, {wide}'s window (accuracy >= {SOLVED}) is at least {WIDER} decades wider than "
-            f"{narrow}'s",
+            f"With 1 layer and the largest width, {wide}'s window (accuracy >= {THRESHOLD}) is at least {WIDER} decades wider "
+            f"than {narrow}'s",
             _more_stable(wide, narrow),
         )
         for wide, narrow in (("deltanet", "mamba2"), ("mamba2", "mamba"))

@@ -5,10 +5,10 @@ from itertools import product
 
 import pandas as pd
 
-from recollect.analysis.duplicates import duplicate_measures, preference_matrix
+from recollect.analysis.choices import duplicate_measures, preference_matrix
+from recollect.analysis.window import THRESHOLD
 from recollect.figures.heatmaps import heatmaps_figure, long_table
 from recollect.figures.panels import lines_figure, summary
-from recollect.papers.examples import REACHED
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import (
     Claim,
@@ -32,7 +32,7 @@ HIGHER, RECENT, EVEN = 0.02, 0.8, 0.2
 (half the sum of |share - 1/s|)."""
 FOUR = ("RoPE", "M2", "HI-M2-1", "2S-M2")
 QUERIES = ("suffix", "prefix")
-LEARNT = f"after training to at least {REACHED}"
+LEARNT = f"after training to at least {THRESHOLD}"
 
 
 def measures(evidence: Evidence, runs: pd.DataFrame) -> pd.DataFrame:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
+from recollect.analysis.window import THRESHOLD
 from recollect.figures.panels import lines_figure
-from recollect.papers.examples import REACHED, curve_table, examples_ratio, timed
+from recollect.papers.examples import curve_table, examples_ratio, timed
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import (
     Claim,
@@ -32,7 +33,7 @@ from recollect.study.spec import Study
 
 MORE, ORDER = 1.0, 10.0
 """Ratios of examples: what counts as more, and what as an order of magnitude."""
-PERCENT = f"{100 * REACHED:g} %"
+PERCENT = f"{100 * THRESHOLD:g} %"
 
 
 def more(evidence: Evidence, slow: str, fast: str, bound: float = MORE) -> Finding:

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import pandas as pd
 
 from recollect.analysis.efficiency import data_efficiency
+from recollect.analysis.window import THRESHOLD
 from recollect.figures.panels import lines_figure, summary
 from recollect.figures.tables import table_figure
-from recollect.papers.examples import REACHED, ratio_of, timed
+from recollect.papers.examples import ratio_of, timed
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import (
     Claim,
@@ -44,7 +45,7 @@ NEAR_PERFECT, FAILS, ALIKE, BOOST = 0.9, 0.5, 0.15, 0.1
 FACTOR = 2.0
 """Examples that differ by less than this factor are no change."""
 HYBRIDS = ("HI-M2-1", "2S-M2")
-TRAINED = f"after training to at least {REACHED} at the trained length"
+TRAINED = f"after training to at least {THRESHOLD} at the trained length"
 
 
 def length_column(scale: Scale, length: int) -> str:
@@ -176,7 +177,8 @@ def residual_studies(scale: Scale) -> list[Study]:
 
 def draw_residual(evidence: Evidence, caption: str) -> Drawing:
     """Examples and extrapolation of each hybrid, clean and released."""
-    columns = ["model", "residual sums", f"examples to {REACHED}", "low", "high", "accuracy", "accuracy at 4 x length"]
+    examples = f"examples to {THRESHOLD}"
+    columns = ["model", "residual sums", examples, "low", "high", "accuracy", "accuracy at 4 x length"]
     rows, runs = [], view(evidence)
     if len(runs) and len(evidence.curves):
         longest = length_column(evidence.scale, SETTINGS[evidence.scale].lengths[-1])

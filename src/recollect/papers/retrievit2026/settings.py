@@ -14,9 +14,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from recollect.analysis.groups import groups
+from recollect.analysis.rates import at_best_rates, mean_accuracy
+from recollect.analysis.window import THRESHOLD
 from recollect.models.presets import preset
-from recollect.papers.examples import REACHED
 from recollect.papers.judge import Evidence, NotEnough, Scale, where
 from recollect.study.spec import Study
 
@@ -208,11 +208,8 @@ def view(evidence: Evidence) -> pd.DataFrame:
     frame = evidence.runs.assign(name=[known[run] for run in evidence.runs["id"]])
     order = {name: place for place, name in enumerate(TITLES)}
     frame = frame.sort_values("name", key=lambda column: column.map(order), kind="stable", ignore_index=True)
-    kept = []
-    for _, group in groups(frame, ["name", *(column for column in VARIANT if column in frame)]):
-        rates = {lr: _rank(part) for lr, part in group.groupby("train.lr")}
-        kept.append(group.loc[group["train.lr"] == min(rates, key=rates.__getitem__)])
-    return pd.concat(kept, ignore_index=True)
+    variants = ["name", *(column for column in VARIANT if column in frame)]
+    return at_best_rates(frame, variants, rank=_rank).reset_index(drop=True)
 
 
 def _rank(runs: pd.DataFrame) -> tuple[float, float]:
@@ -221,12 +218,7 @@ def _rank(runs: pd.DataFrame) -> tuple[float, float]:
     return -solved, float(np.mean(runs["step"].to_numpy(float))) if solved else -mean_accuracy(runs)
 
 
-def mean_accuracy(runs: pd.DataFrame) -> float:
-    """Over runs; one that diverged before it could be measured has none."""
-    return float(np.mean(runs["accuracy"].fillna(0.0).to_numpy(float)))
-
-
-def learnt(runs: pd.DataFrame, name: str, least: float = REACHED) -> pd.DataFrame:
+def learnt(runs: pd.DataFrame, name: str, least: float = THRESHOLD) -> pd.DataFrame:
     """The same runs, or NotEnough where on average they are below an accuracy: what they do then says nothing."""
     if (accuracy := mean_accuracy(runs)) < least:
         raise NotEnough(f"{name} has not learnt the task (accuracy {accuracy:.2f})")

@@ -65,7 +65,7 @@ function failures(study) {
   return part(`Failures (${study.failures.length})`, study.failed > 0, study.failures.map((failure) =>
     part(failure.error, false, terms([
       ["run", failure.run], ["which is", failure.about || "not in the study file"], ["attempt", String(failure.attempt)],
-      ["time", failure.time], ["in the end", failure.ended ? `it ended: ${failure.ended}` : "it has no result"],
+      ["time", failure.when], ["in the end", failure.ended ? `it ended: ${failure.ended}` : "it has no result"],
     ]), el("pre", {}, failure.traceback))));
 }
 

@@ -9,29 +9,29 @@ import pandas as pd
 import yaml
 from pydantic import ValidationError
 
-from recollect.analysis.window import windows
+from recollect.analysis.scaling import at_best_rate
+from recollect.analysis.window import THRESHOLD, windows
 from recollect.reporting.curves import Budget, curves_content, slices_content
 from recollect.reporting.words import question, unknowns
-from recollect.spec import SpecError
-from recollect.store.frames import runs_frame
+from recollect.spec import SpecError, finite
+from recollect.store.frames import field_columns, runs_frame, varying_fields
 from recollect.store.labels import run_labels
 from recollect.store.store import Store
 from recollect.study.spec import Study
 
 Columns = dict[str, list[Any]]
-"""One value a run in every column; None where there is none."""
-_OUTCOMES = ("accuracy", "best_accuracy", "best_step", "step", "parameters", "seconds")
-_APART = ("id", "configuration", "model", "status", "device", "versions", "notes", "ended", *_OUTCOMES)
-"""Columns that are no fields of the specification."""
-THRESHOLD = 0.95
-"""The accuracy of a window, where the study does not say it."""
+"""One value per run in every column; None where there is none."""
+_OUTCOMES = ("accuracy", "best_accuracy", "best_step", "step", "parameters", "state_size", "seconds")
+_WINDOW = ("low", "high", "decades", "open_low", "open_high", "zoology_finds", "seeds", "rates", "seed_min", "seed_max",
+           "interval_low", "interval_high")  # fmt: skip
+"""What the page says of a window."""
 
 
 def study_content(store: Store, name: str, budget: Budget) -> dict[str, Any]:
-    """One study of the store."""
-    source = store.query("SELECT source FROM studies WHERE name = ?", (name,))[0][0]
+    """What a page says of one study of the store."""
+    source = store.study_source(name)
     ids, frame, given = store.studies()[name], runs_frame(store, name), _mapping(source)
-    runs = {str(column): [_plain(value) for value in frame[column].tolist()] for column in frame}
+    runs = {str(column): [finite(value) for value in frame[column].tolist()] for column in frame}
     failures = _failures(store, ids, given)
     content: dict[str, Any] = {
         "name": name, "source": source, "planned": len(ids), "ended": len(frame), "failures": failures,
@@ -47,13 +47,12 @@ def _results(
     """What there is to tell once a run has ended."""
     search = given.get("search")
     threshold = search.get("threshold", THRESHOLD) if isinstance(search, dict) else THRESHOLD
-    headline = _headline(runs, frame, threshold)
+    headline = _headline(frame, threshold)
     best = {configuration: row["best_rate"] for configuration, row in headline.items()}
     at_best = [i for i, rate in enumerate(runs["train.lr"]) if rate == best[runs["configuration"][i]]]
     ids_at_best = {label: [runs["id"][i] for i in at_best if runs["configuration"][i] == label] for label in best}
     finals = [column for column in runs if column.startswith("final.")]
-    fields = [column for column in runs if column not in _APART and column not in finals]
-    varying = [field for field in fields if len({str(value) for value in runs[field]}) > 1]
+    fields, varying = field_columns(frame), varying_fields(frame)
     measures = [column for column in (*_OUTCOMES, *finals) if any(_is_number(value) for value in runs[column])]
     shown = ("id", "configuration", "model", "status", "accuracy", "train.lr", "train.seed", *varying, *measures)
     return {
@@ -65,34 +64,25 @@ def _results(
     }  # fmt: skip
 
 
-def _headline(runs: Columns, frame: pd.DataFrame, threshold: float) -> dict[str, dict[str, Any]]:
+def _headline(frame: pd.DataFrame, threshold: float) -> dict[str, dict[str, Any]]:
     """By configuration: accuracy at its best rate, and its window where rates vary."""
     rows: dict[str, dict[str, Any]] = {}
-    for label in dict.fromkeys(runs["configuration"]):
-        members = [i for i, other in enumerate(runs["configuration"]) if other == label]
-        by_rate: dict[float, list[float]] = {}
-        for i in members:  # what diverged before it could be measured recalls nothing
-            by_rate.setdefault(runs["train.lr"][i], []).append(runs["accuracy"][i] or 0.0)
-        means = {rate: sum(values) / len(values) for rate, values in by_rate.items()}
-        rate = max(means, key=lambda rate: means[rate])
-        rows[label] = {
-            "configuration": label, "runs": len(members), "parameters": runs["parameters"][members[0]],
-            "diverged": sum(runs["status"][i] == "diverged" for i in members), "best_rate": rate,
-            "accuracy": means[rate], "lowest": min(by_rate[rate]), "highest": max(by_rate[rate]),
+    for best in at_best_rate(frame).to_dict("records"):
+        own = frame.loc[frame["configuration"] == best["configuration"]]
+        rows[best["configuration"]] = {
+            "configuration": best["configuration"], "runs": len(own), "parameters": best["parameters"],
+            "diverged": list(own["status"]).count("diverged"), "best_rate": best["lr"],
+            "accuracy": best["accuracy"], "lowest": best["min"], "highest": best["max"],
         }  # fmt: skip
-    if len(set(runs["train.lr"])) > 1:
-        numbers = frame.assign(accuracy=frame["accuracy"].astype(float))  # also where no run could be measured
-        for row in windows(numbers, threshold=threshold).to_dict("records"):
-            told = {key: _plain(value) for key, value in row.items() if key not in ("threshold", "best", "area")}
-            rows[row["configuration"]] |= told
+    if len(set(frame["train.lr"])) > 1:
+        for row in windows(frame, threshold=threshold).to_dict("records"):
+            rows[row["configuration"]] |= {key: finite(row[key]) for key in _WINDOW}
     return rows
 
 
 def _failures(store: Store, ids: list[str], given: dict[str, Any]) -> list[dict[str, Any]]:
     own, done = set(ids), store.done()
-    rows = store.query("SELECT run, attempt, error, traceback, time FROM failures ORDER BY rowid")
-    names = ("run", "attempt", "error", "traceback", "time")
-    records = [dict(zip(names, row, strict=True)) for row in rows if row[0] in own]
+    records = [failure._asdict() for failure in store.failures() if failure.run in own]
     told = _told(given) if records else {}
     return [{**record, "ended": done.get(record["run"]), "about": told.get(record["run"])} for record in records]
 
@@ -125,11 +115,6 @@ def _mapping(source: str) -> dict[str, Any]:
     except yaml.YAMLError:
         return {}
     return {str(key): value for key, value in data.items()} if isinstance(data, dict) else {}
-
-
-def _plain(value: Any) -> Any:
-    """A value of a frame as JSON has it: null for what is not there."""
-    return None if isinstance(value, float) and value - value != 0 else value
 
 
 def _is_number(value: Any) -> bool:

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from recollect.analysis.duplicates import choices, duplicate_measures, preference_matrix
+from recollect.analysis.choices import choices, duplicate_measures, preference_matrix
 
 
 def slices(counts: dict[tuple[str, str], list[int]], step: int = 50) -> pd.DataFrame:
