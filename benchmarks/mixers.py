@@ -31,13 +31,6 @@ def cohort(mixer: str, length: int) -> Cohort:
     return Cohort(runs, torch.device("cpu"))
 
 
-def step(members: Cohort, number: int) -> None:
-    """What the training loop does between two measurements."""
-    losses, hits, norms, grads = members.backward(number)
-    members.move(grads, norms, number)
-    members.tally(losses, hits, norms)
-
-
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -52,7 +45,7 @@ def main() -> None:
         for mixer, members in cohorts.items():
             started = time.perf_counter()
             for i in range(STEPS):
-                step(members, round_ * STEPS + i)
+                members.advance(round_ * STEPS + i)
             if round_:
                 fastest[mixer] = min(fastest[mixer], (time.perf_counter() - started) / STEPS)
     print(

@@ -7,7 +7,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from recollect.bench.timing import timing as bench
+from recollect.bench import timing as bench
 from recollect.cli import app
 from recollect.spec import SpecError
 

@@ -78,9 +78,10 @@ def cohort_losses(mixer: str, precision: str, steps: int, compiled: bool = False
     if compiled:
         cohort.compile()
     for step in range(steps):
-        losses, _, norms, grads = cohort.backward(step)
-        cohort.move(grads, norms, step)
-        found.append(losses)
+        inputs = cohort.inputs(step)
+        gradients = cohort.backward(inputs)
+        cohort.move(gradients, inputs)
+        found.append(gradients.losses)
     return torch.stack(found)
 
 
@@ -132,8 +133,8 @@ def test_a_compiled_cohort_trains_as_one_that_is_not(mixer):
 def assert_same_sums(one: Cohort, other: Cohort) -> None:
     """Steps, losses and norms are the same but for the order of sums; of 128 answers a step a few in all may turn with it."""
     hits, exact = 2, [0, 1, 3]
-    torch.testing.assert_close(one.sums[:, exact], other.sums[:, exact], rtol=1e-3, atol=1e-3)
-    torch.testing.assert_close(one.sums[:, hits], other.sums[:, hits], rtol=0, atol=3 / 128)
+    torch.testing.assert_close(one.members.sums[:, exact], other.members.sums[:, exact], rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(one.members.sums[:, hits], other.members.sums[:, hits], rtol=0, atol=3 / 128)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -106,21 +106,21 @@ def mlp_error(members: int, rows: int, width: int, hidden: int, dtype=torch.floa
 
 
 def adamw_error(*shape: int, device="cpu") -> float:
+    from recollect.ops.adamw import adamw_definition, adamw_scales
     from recollect.ops.triton import adamw as kernels
-    from recollect.train.adamw import Rates, _scales, _step
-    from recollect.train.spec import TrainSpec
 
     torch.manual_seed(len(shape))
-    specs = [TrainSpec(lr=1e-2 * (i + 1), steps=9, clip=0.5 * i) for i in range(shape[0])]
-    rates = Rates.of(specs, torch.device(device))
+    each = torch.linspace(0, 1, shape[0], dtype=torch.float64, device=device)
+    numbers = {"lr": 0.01 + 0.1 * each, "clip": 1 - 0.5 * each, "weight_decay": 0.1 + each, "beta1": 0.9 - 0.5 * each,
+               "beta2": 0.999 - 0.1 * each, "eps": 1e-8 + 1e-3 * each}  # fmt: skip
     ours = [torch.randn(shape, device=device) for _ in range(3)]
     ours[2] = ours[2].abs()
     theirs = [t.double() for t in ours]
     for number in (1, 2):
         g = torch.randn(shape, device=device)
-        scales = _scales(g.reshape(len(g), -1).norm(dim=1).double(), rates, number, 0.7)
-        kernels.step(ours[0], g, ours[1], ours[2], scales.float().contiguous(), True)
-        _step(theirs[0], g.double(), theirs[1], theirs[2], scales, True, True)
+        scales = adamw_scales(numbers, number)
+        kernels.step(ours[0], g, ours[1], ours[2], scales.float(), True)
+        adamw_definition(theirs[0], g.double(), theirs[1], theirs[2], scales, True, True)
     return far(ours, theirs)
 
 

@@ -205,5 +205,5 @@ def test_results_do_not_depend_on_the_number_of_threads():
 def test_initial_weights_do_not_depend_on_the_number_of_threads():
     member = run(mixer="rwkv7")  # begins with orthogonal matrices, which come from a factorisation
     member = member.changed(model=member.model.changed(width=128))
-    one, two = (with_threads(n, lambda: Cohort([member], torch.device("cpu")).params) for n in (1, 2))
+    one, two = (with_threads(n, lambda: Cohort([member], torch.device("cpu")).members.params) for n in (1, 2))
     assert all(torch.equal(one[name], two[name]) for name in one)

@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch import nn
 
 from recollect.models.model import build
-from recollect.train.adamw import schedule
 from recollect.train.cohort import Cohort
 from recollect.train.data import sample, training_rows
 from recollect.train.events import Ended, Measured
@@ -67,9 +66,9 @@ def test_a_member_agrees_with_an_ordinary_training_loop(clip, train_rows):
     optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=spec.train.weight_decay)
     seeds = torch.tensor([3])
     for step in range(50):
-        losses, _, norms, grads = cohort.backward(step)
-        factor = schedule(spec.train, step)
-        cohort.move(grads, norms, step)
+        inputs = cohort.inputs(step)
+        found = cohort.backward(inputs)
+        cohort.move(found, inputs)
 
         batch = sample(spec.task, seeds, "train", training_rows(spec.train, seeds, step)).map(lambda x: x[0])
         logits = model(batch.tokens, batch.positions)
@@ -78,11 +77,11 @@ def test_a_member_agrees_with_an_ordinary_training_loop(clip, train_rows):
         loss.backward()
         if clip:
             nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimiser.param_groups[0]["lr"] = 0.01 * factor
+        optimiser.param_groups[0]["lr"] = 0.01 * spec.train.rate_factor(step)
         optimiser.step()
-        assert abs(losses[0] - loss) < 1e-9
+        assert abs(found.losses[0] - loss) < 1e-9
     for name, p in model.named_parameters():
-        torch.testing.assert_close(cohort.params[name][0], p.detach(), rtol=0, atol=1e-9)
+        torch.testing.assert_close(cohort.members.params[name][0], p.detach(), rtol=0, atol=1e-9)
 
 
 def test_loss_at_answers_equals_cross_entropy_with_ignored_labels_over_all_positions():
@@ -169,10 +168,10 @@ def test_measurements_come_at_the_cadence_and_schedules_end_at_zero():
     steps = [event.step for event in train([run(steps=25, eval_every=10)]) if isinstance(event, Measured)]
     assert steps == [10, 20, 25]
     spec = run(steps=100, warmup=0.1, schedule="linear").train
-    assert schedule(spec, 0) == pytest.approx(0.1)
-    assert schedule(spec, 9) == schedule(spec, 10) == 1.0
-    assert schedule(spec, 55) == pytest.approx(0.5)
-    assert schedule(run(steps=100, warmup=5, schedule="cosine").train, 99) < 1e-3
+    assert spec.rate_factor(0) == pytest.approx(0.1)
+    assert spec.rate_factor(9) == spec.rate_factor(10) == 1.0
+    assert spec.rate_factor(55) == pytest.approx(0.5)
+    assert run(steps=100, warmup=5, schedule="cosine").train.rate_factor(99) < 1e-3
 
 
 def test_the_gates_of_two_streams_are_recorded():

@@ -8,7 +8,7 @@ from recollect.models.model import build
 from recollect.tasks.duplicates import Duplicates
 from recollect.tasks.position import Position
 from recollect.train.cohort import Cohort
-from recollect.train.embeddings import Album, tokens_of
+from recollect.train.embeddings import Album
 from recollect.train.events import Ended, Saved
 from recollect.train.loop import train
 from recollect.train.measure import measure
@@ -114,8 +114,8 @@ def test_a_tied_head_has_no_table_and_nobody_asked_keeps_nothing():
     assert set(tables(ended)[0][2]) == {"input"}
     (ended,) = results(train([position(snapshots=0)])).values()
     assert ended.snapshots == []
-    assert tokens_of(Position(length=6)) == range(9, 15)
-    assert tokens_of(TASK) == range(TASK.vocabulary)
+    assert Position(length=6).remembered == range(9, 15)
+    assert TASK.remembered == range(TASK.vocabulary)
 
 
 def test_a_run_in_company_and_after_a_stop_keeps_the_same_embeddings():
@@ -136,7 +136,7 @@ def test_whenever_a_run_ends_its_quarters_are_within_a_sixteenth(total):
     for end in sorted({total, *torch.linspace(1, total, 60).long().tolist()}):
         album = Album(TrainSpec(steps=total, snapshots=4), Position(length=6))
         for step in range(1, end + 1):
-            album.take(params, step)
+            album.take(lambda: params, step)
             assert len(album.held) <= 16
         finest = max(1, total / 256)
         for share, step, _ in album.kept(params, end, 0):

@@ -166,11 +166,12 @@ def _cohort(
         row.memory_gib = torch.cuda.max_memory_allocated(device) / 2**30
     if last:
         whole = row.ms / 1000 * members
-        row.sampling = timed(lambda: cohort.feed(next(number)).map(lambda x: x[cohort.seed_of]), device) / whole
+        row.sampling = timed(lambda: cohort.feed(next(number)).map(lambda x: x[cohort.members.seed_of]), device) / whole
         row.head = timed(_head(cohort), device) / whole
         row.mixers = timed(_mixers(cohort), device) / whole
-        _, _, norms, grads = cohort.backward(0)
-        row.optimiser = timed(lambda: cohort.move(grads, norms, 1), device) / whole
+        inputs = cohort.inputs(0)
+        found = cohort.backward(inputs)
+        row.optimiser = timed(lambda: cohort.move(found, inputs), device) / whole
     return row
 
 
@@ -206,29 +207,30 @@ def _one_at_a_time(setting: Setting, device: torch.device) -> float:
 
 def _head(cohort: Cohort) -> Callable[[], object]:
     """The head and its loss, forward and backward, on random hidden states."""
-    run, members = cohort.runs[0], len(cohort.seed_of)
+    run, members = cohort.runs[0], cohort.members.places
     answers = run.train.batch * run.task.batch(0, "test", 1).answers.shape[1]
     x = torch.randn(members, answers, run.model.width, device=cohort.device, requires_grad=True)
     w = torch.randn(members, run.task.vocabulary, run.model.width, device=cohort.device, requires_grad=True)
     right = torch.zeros(members, answers, dtype=torch.int64, device=cohort.device)
 
     def step() -> None:
-        with cohort._autocast():
-            losses, _ = vmap(answer_loss)(x, w, right)
-        torch.autograd.grad(losses.sum(), [x, w])
+        with cohort.matmul_precision():
+            with cohort.autocast():
+                losses, _ = vmap(answer_loss)(x, w, right)
+            torch.autograd.grad(losses.sum(), [x, w])
 
     return step
 
 
 def _mixers(cohort: Cohort) -> Callable[[], object]:
     """Every layer's mixer, forward and backward, on random inputs; compiled where the cohort is."""
-    run, members = cohort.runs[0], len(cohort.seed_of)
+    run, members = cohort.runs[0], cohort.members.places
     shape = (members, run.train.batch, run.task.row_length, run.model.width)
     x = torch.randn(shape, device=cohort.device, requires_grad=True)
     parts: list[tuple[Callable, dict[str, Tensor]]] = []
     for name, module in cohort.model.named_modules():
         if name.endswith(".mixer"):
-            params = {k[len(name) + 1 :]: p for k, p in cohort.params.items() if k.startswith(name + ".")}
+            params = {k[len(name) + 1 :]: p for k, p in cohort.members.params.items() if k.startswith(name + ".")}
 
             def mix(p: dict[str, Tensor], x: Tensor, module: nn.Module = module) -> Tensor:
                 return functional_call(module, p, (x,))
@@ -238,9 +240,10 @@ def _mixers(cohort: Cohort) -> Callable[[], object]:
     def step() -> None:
         for mix, params in parts:
             held = {name: p.detach().requires_grad_() for name, p in params.items()}
-            with cohort._autocast():
-                y = mix(held, x)
-            torch.autograd.grad(y.float().square().sum(), [x, *held.values()])
+            with cohort.matmul_precision():
+                with cohort.autocast():
+                    y = mix(held, x)
+                torch.autograd.grad(y.float().square().sum(), [x, *held.values()])
 
     return step
 

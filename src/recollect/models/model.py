@@ -238,6 +238,11 @@ class Model(nn.Module):
         """Elements of the recurrent state of one sequence after `length` tokens."""
         return sum(layer.mixer.state_size(length) for layer in [*self.layers, *self.second])
 
+    def measures(self, params: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What a training curve shows of stacked parameters (members, ...), by name: the mean size of each gate, (members,)."""
+        gates = {name.rpartition(".")[2]: p for name, p in params.items() if name.startswith("gates.")}
+        return {f"gate.{i}": p.tanh().abs().reshape(len(p), -1).mean(1) for i, p in gates.items()}
+
     def flops(self, length: int, answers: int) -> int:
         """Floating-point operations of a forward pass of one row, logits at `answers` places."""
         total = 2 * answers * self.embedding.weight.numel()

@@ -175,7 +175,7 @@ def timed(runs: list[RunSpec], device: str) -> Timing:
 
     def step() -> None:
         cohort.advance(next(number))
-        cohort.sums[0, 0].item()  # waits for the device
+        cohort.members.sums[0, 0].item()  # waits for the device
 
     step()
     once, taken = time.perf_counter() - began, _lasting(step)

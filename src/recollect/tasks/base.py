@@ -99,6 +99,11 @@ class Task(Spec):
         """The headline accuracy of guessing an answer at random among all possible ones."""
         return 1.0 / self.vocabulary
 
+    @property
+    def remembered(self) -> range:
+        """The tokens whose embeddings a run keeps with `train.snapshots`: all, unless a task has some that matter."""
+        return range(self.vocabulary)
+
     def for_test(self) -> "Task":
         """The task that a model trained on this one is tested on."""
         return self

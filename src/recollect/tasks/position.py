@@ -56,6 +56,11 @@ class Position(Task):
     def chance(self) -> float:
         return 1.0 / self.length
 
+    @property
+    def remembered(self) -> range:
+        """The position tokens."""
+        return range(self.vocabulary - self.length, self.vocabulary)
+
     def word(self, token: int) -> str:
         if token < SYMBOLS:
             return ("·", "bos", "qry")[token]

@@ -2,118 +2,151 @@
 
 The members' parameters are stacked on axis 0. The plain model runs for all of them at once under vmap; the sum of their
 losses is differentiated once; one optimiser step moves them all, each with its own rates. A member's numbers do not
-depend on its company: on the CPU to the bit, as long as a cohort is never of one (so a lone run brings a copy of itself).
+depend on its company: on the CPU to the bit, as long as a cohort is never of one (train/members.py sees to that).
 """
 
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from recollect import rng
-from recollect.models.model import build
-from recollect.train.adamw import Parameters, Rates, adamw, gradient_norms, schedule
+from recollect.models.model import Model, build
+from recollect.tasks.base import Task
 from recollect.train.data import Feed
 from recollect.train.embeddings import Album
 from recollect.train.measure import Measures, measure
+from recollect.train.members import Members
+from recollect.train.optimisers.base import Parameters
+from recollect.train.records import Records
 from recollect.train.spec import RunSpec
 from recollect.train.speed.compile import BACKEND, places
 from recollect.train.speed.graph import Inputs, Replay
 
 
-class Cohort:
-    """Members in training: their specifications, stacked parameters, optimiser state and records, axis 0 the member."""
+class Gradients(NamedTuple):
+    """What a step forward and backward gives, the members on axis 0."""
 
-    def __init__(self, runs: list[RunSpec], device: torch.device):
+    losses: Tensor
+    hits: Tensor
+    """Shares of right answers."""
+    norms: Tensor
+    """Of each member's whole gradient."""
+    grads: Parameters
+
+
+class Cohort:
+    """Runs in training: `len(cohort)` of them. `members` has their tensors, `records` what is known of each so far."""
+
+    def __init__(self, runs: Sequence[RunSpec], device: torch.device):
         if len({run.shape for run in runs}) != 1:
             raise ValueError(
                 f"a cohort needs runs of one shape, and these {len(runs)} have {len({r.shape for r in runs})}"
             )
         run = runs[0]
-        self.device, self.task, self.spec, self.runs = device, run.task, run.train, list(runs)
-        self.dtype = torch.float64 if run.train.precision == "float64" else torch.float32
-        seeds = list(dict.fromkeys(r.train.seed for r in runs))
+        self.device, self.task, self.spec = device, run.task, run.train
+        self.bf16 = run.train.precision == "bfloat16"
+        dtype = torch.float64 if run.train.precision == "float64" else torch.float32
         with _one_thread():
-            models = [build(run.model, run.task.vocabulary, run.row_length, seed) for seed in seeds]
-        models = [model.to(device, self.dtype) for model in models]
-        self.model = models[0]
+            seeds = dict.fromkeys(r.train.seed for r in runs)
+            models = {seed: build(run.model, run.task.vocabulary, run.row_length, seed) for seed in seeds}
+        models = {seed: model.to(device, dtype) for seed, model in models.items()}
+        self.model = models[run.train.seed]
         self.biases = [
             f"{name}.bias" for name, m in self.model.named_modules() if isinstance(m, nn.Linear) and m.bias is not None
         ]
-        self.parameters = sum(p.numel() for p in self.model.parameters())
-        self.seeds = torch.tensor(seeds, device=device)  # (seeds,)
-        self.seed_of = torch.tensor([seeds.index(r.train.seed) for r in runs], device=device)  # (members,)
-        self.feed = Feed(run.task, run.train, self.seeds)
-        starts = [dict(model.named_parameters()) for model in models]
-        self.params: Parameters = {
-            name: torch.stack([start[name].detach() for start in starts])[self.seed_of] for name in starts[0]
-        }
-        self.mean = {name: torch.zeros_like(p) for name, p in self.params.items()}
-        self.square = {name: torch.zeros_like(p) for name, p in self.params.items()}
-        self.rates = Rates.of([r.train for r in runs], device)
-        self.curves: list[list[dict[str, float]]] = [[] for _ in runs]
-        self.slices: list[list[dict]] = [[] for _ in runs]
-        self.seconds = [0.0 for _ in runs]
-        self.notes: list[str] = []
-        self.sums = torch.zeros(len(runs), 4, dtype=torch.float64, device=device)  # steps, losses, hits, norms
-        self.album = Album(run.train, run.task)
+        self.parameter_count = sum(p.numel() for p in self.model.parameters())
+        self.state_size = _state_size(self.model, run.task.for_test().row_length)
+        starts = {seed: {name: p.detach() for name, p in model.named_parameters()} for seed, model in models.items()}
+        self.members = Members(runs, starts, device)
+        self.records = Records(len(runs), Album(run.train, run.task))
+        self.feed = Feed(run.task, run.train, self.members.seeds)
         self.vmapped = True
         self.compiled: Callable | None = None
-        self.replay = Replay(self._advance, device)
-        if device.type == "cuda":  # short numbers are asked for: then the rest of the products may be shorter too
-            torch.set_float32_matmul_precision("high" if run.train.precision == "bfloat16" else "highest")
-        self._clock = time.perf_counter()
-        if len(runs) == 1:
-            self._take([0, 0])
+        self.replay = Replay(self._step, device)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @property
+    def runs(self) -> list[RunSpec]:
+        """The runs in training."""
+        return self.members.runs
 
     def advance(self, step: int) -> None:
         """Take a training step; on a GPU, once it is compiled and warm, as one CUDA graph."""
-        inputs = self._inputs(step)
-        if self.compiled is None:
-            self._advance(inputs)
-        else:
-            self.replay(inputs)
+        take = self._step if self.compiled is None else self.replay
+        take(self.inputs(step))
 
-    def _advance(self, inputs: Inputs) -> None:
-        losses, hits, norms, grads = self._backward(inputs)
-        self._move(grads, norms, inputs.number, inputs.factor)
-        self.tally(losses, hits, norms)
-
-    def backward(self, step: int) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
-        """Losses, share of right answers and gradient norms, each (members,), and the gradients of a training step."""
-        return self._backward(self._inputs(step))
-
-    def move(self, grads: list[Tensor], norms: Tensor, step: int) -> None:
-        """Take the optimiser's step, in place."""
-        self._move(grads, norms, step + 1, schedule(self.spec, step))
-
-    def _inputs(self, step: int) -> Inputs:
+    def inputs(self, step: int) -> Inputs:
+        """What a training step starts from (0 is the first)."""
         batch = self.feed(step)
-        drops = self.seeds[self.seed_of] * 1_000_003 + step  # decides dropout masks
+        drops = self.members.seeds[self.members.seed_of] * 1_000_003 + step  # decides dropout masks
         tensors = [batch.tokens, batch.positions, batch.answers, batch.trained, batch.scored]  # each (seeds, batch, ..)
-        return Inputs(tensors, drops, step + 1, schedule(self.spec, step))
+        return Inputs(tensors, drops, step + 1, self.spec.rate_factor(step))
 
-    def _backward(self, inputs: Inputs) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
-        rows = [x[self.seed_of] for x in inputs.rows]  # each (members, batch, ..)
-        params = {name: p.detach().requires_grad_() for name, p in self.params.items()}
-        with self._autocast():
-            losses, hits = self._losses(params, inputs.drops, *rows)
-        grads = torch.autograd.grad(losses.sum(), list(params.values()), materialize_grads=True)
-        return losses.detach(), hits, gradient_norms(list(grads)), list(grads)
+    def _step(self, inputs: Inputs) -> None:
+        found = self.backward(inputs)
+        self.move(found, inputs)
+        columns = [torch.ones_like(found.losses), found.losses, found.hits, found.norms]
+        self.members.sums += torch.stack(columns, dim=1).double()  # averaged later, without waiting for the device now
 
-    def _move(self, grads: list[Tensor], norms: Tensor, number: int | Tensor, factor: float | Tensor) -> None:
-        adamw(self.params, grads, norms, self.mean, self.square, self.rates, number, factor, self.spec.decay)
+    def backward(self, inputs: Inputs) -> Gradients:
+        """Losses, share of right answers, and gradients of a training step."""
+        rows = [x[self.members.seed_of] for x in inputs.rows]  # each (places, batch, ..)
+        params = {name: p.detach().requires_grad_() for name, p in self.members.params.items()}
+        with self.matmul_precision():
+            with self.autocast():
+                losses, hits = self._losses(params, inputs.drops, *rows)
+            grads = torch.autograd.grad(losses.sum(), list(params.values()), materialize_grads=True)
+        return Gradients(losses.detach(), hits, _norms(grads), dict(zip(params, grads, strict=True)))
+
+    @torch.no_grad()
+    def move(self, found: Gradients, inputs: Inputs) -> None:
+        """Take the optimiser's step, in place."""
+        members = self.members
+        groups = members.groups(inputs.factor, found.norms)
+        with self.matmul_precision():
+            members.optimiser.step(members.params, found.grads, members.state, groups, inputs.number)
 
     def compile(self) -> None:
         """From now on run forward and backward as compiled code, for as many members as there are."""
         if self.vmapped:
             self.compiled = torch.compile(vmap(self._loss), dynamic=False, backend=BACKEND)
-            self.replay = Replay(self._advance, self.device)
+            self.replay = Replay(self._step, self.device)
+
+    def keep(self, stay: list[int], compiled_anew: bool = True) -> None:
+        """Let the other runs leave. A compiled cohort keeps its places until half are free, or, unless it may be compiled anew,
+        to the end."""
+        if len(stay) == len(self):
+            return
+        taken = self.members.places if self.compiled is not None else 0
+        self.records.keep(stay)
+        self.members.select(stay, places(len(stay), taken) if compiled_anew else taken)
+        self.replay = Replay(self._step, self.device)  # the old one's tensors are gone
+
+    def evaluated(self) -> Parameters:
+        """The parameters to be measured and kept: the runs' on the first rows."""
+        return self.members.evaluated()
+
+    def measures(self, task: Task, runs: Sequence[int], rows: int, sliced: bool) -> Measures:
+        """Measure some runs on the first held-out rows of a task."""
+        index = self.members.rows(runs)
+        params = {name: p[index] for name, p in self.evaluated().items()}
+
+        def forward(tokens: Tensor, positions: Tensor) -> Tensor:
+            with self.autocast():
+                return self._each(
+                    lambda p, t, a: functional_call(self.model, self._rounded(p), (t, a)), params, tokens, positions
+                )
+
+        with self.matmul_precision():
+            found = measure(forward, task, self.members.seeds, self.members.seed_of[index], rows, sliced)
+        return found.of_first(len(runs))
 
     def _losses(self, *stacked) -> tuple[Tensor, Tensor]:
         """Every member's loss and share of right answers."""
@@ -137,52 +170,6 @@ class Cohort:
         hits = (right & scored).sum() / scored.sum()
         return (losses * trained).sum() / trained.sum(), hits
 
-    def tally(self, losses: Tensor, hits: Tensor, norms: Tensor) -> None:
-        """Add a step to the averages between measurements, without waiting for the device."""
-        self.sums += torch.stack([torch.ones_like(losses), losses, hits, norms], dim=1).double()
-
-    def keep(self, members: list[int], compiled_anew: bool = True) -> None:
-        """Let the others leave. A compiled cohort keeps its places until half are free, or, unless it may be compiled anew,
-        to the end."""
-        if len(members) == len(self.runs):
-            return
-        for name in ("runs", "curves", "slices", "seconds"):
-            setattr(self, name, [getattr(self, name)[i] for i in members])
-        if self.compiled is not None and members:
-            places_left = len(self.seed_of)
-            if compiled_anew:
-                places_left = places(len(members), places_left)
-            members = [*members, *[members[0]] * (places_left - len(members))]
-        self._take(members if len(members) != 1 else members * 2)
-
-    def _take(self, members: list[int]) -> None:
-        index = torch.tensor(members, dtype=torch.int64, device=self.device)
-        for group in (self.params, self.mean, self.square):
-            for name in group:
-                group[name] = group[name][index]
-        self.replay = Replay(self._advance, self.device)  # the old one's tensors are gone
-        self.rates = self.rates.select(index)
-        self.seed_of, self.sums = self.seed_of[index], self.sums[index]
-        self.album.select(members)
-
-    def measures(self, task, members, rows: int, sliced: bool) -> Measures:
-        """Measure some members; a lone one in the company of its copy."""
-        chosen = list(members)
-        index = torch.tensor(chosen if len(chosen) != 1 else chosen * 2, device=self.device)
-        params = {name: p[index] for name, p in self.params.items()}
-
-        def forward(tokens: Tensor, positions: Tensor) -> Tensor:
-            with self._autocast():
-                return self._each(
-                    lambda p, t, a: functional_call(self.model, self._rounded(p), (t, a)), params, tokens, positions
-                )
-
-        found = measure(forward, task, self.seeds, self.seed_of[index], rows, sliced)
-        if len(chosen) != 1:
-            return found
-        alone = {name: (counted[:1], right[:1]) for name, (counted, right) in found.slices.items()}
-        return Measures(found.loss[:1], found.answers[:1], found.rows[:1], alone)
-
     def _each(self, one: Callable, *stacked) -> Any:
         """`one` for every member: at once under vmap, or one after another where a model cannot be batched."""
         if self.vmapped:
@@ -191,40 +178,61 @@ class Cohort:
             except (RuntimeError, ValueError, TypeError) as error:
                 if out_of_memory(error):
                     raise
-                looped = self._in_turn(one, *stacked)  # a model that is broken altogether raises its own error here
+                looped = _in_turn(one, *stacked)  # a model that is broken altogether raises its own error here
                 self.vmapped = False
                 self._note(f"cannot be batched ({_first_line(error)}); its members train one after another")
                 return looped
-        return self._in_turn(one, *stacked)
+        return _in_turn(one, *stacked)
 
     def _note(self, what: str) -> None:
         note = f"{self.runs[0].model.title} {what}"
-        self.notes.append(note)
+        self.records.notes.append(note)
         warnings.warn(note, stacklevel=2)
-
-    def _in_turn(self, one: Callable, *stacked):
-        results = []
-        for i in range(len(self.seed_of)):
-            results.append(one(*({k: v[i] for k, v in x.items()} if isinstance(x, dict) else x[i] for x in stacked)))
-        if isinstance(results[0], tuple):
-            return tuple(torch.stack(column) for column in zip(*results, strict=True))
-        return torch.stack(results)
 
     def _rounded(self, params: Parameters) -> Parameters:
         """Parameters as autocast takes them: under vmap it sees the products of linear maps, but not their biases."""
-        if self.spec.precision != "bfloat16":
-            return params
-        return params | {name: params[name].bfloat16() for name in self.biases}
+        return params | {name: params[name].bfloat16() for name in self.biases} if self.bf16 else params
 
-    def _autocast(self):
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.precision == "bfloat16")
+    def autocast(self) -> torch.autocast:
+        """The precision of a forward pass."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16)
 
-    def charge(self) -> None:
-        """Share the time since the last call among the members."""
-        now = time.perf_counter()
-        for i in range(len(self.runs)):
-            self.seconds[i] += (now - self._clock) / len(self.runs)
-        self._clock = now
+    @contextmanager
+    def matmul_precision(self) -> Iterator[None]:
+        """The precision of those products that are not in 16 bits: on a GPU, where 16 bits are asked for, the others may be
+        rounded too. It is a setting of the whole process, so it is put back."""
+        if self.device.type != "cuda":
+            yield
+            return
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high" if self.bf16 else "highest")
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(before)
+
+
+def _in_turn(one: Callable, *stacked) -> Any:
+    """`one` for every member, one after another; of tensors and dictionaries of tensors, the last a tensor."""
+    results = []
+    for i in range(len(stacked[-1])):
+        results.append(one(*({k: v[i] for k, v in x.items()} if isinstance(x, dict) else x[i] for x in stacked)))
+    if isinstance(results[0], tuple):
+        return tuple(torch.stack(column) for column in zip(*results, strict=True))
+    return torch.stack(results)
+
+
+def _norms(grads: Sequence[Tensor]) -> Tensor:
+    """The norm of each member's whole gradient: (members,)."""
+    return sum((g.reshape(len(g), -1).square().sum(1) for g in grads), torch.zeros((), device=grads[0].device)).sqrt()
+
+
+def _state_size(model: Model, length: int) -> int | None:
+    """Elements of the recurrent state after so many tokens, where every mixer tells."""
+    try:
+        return model.state_size(length)
+    except (AttributeError, TypeError):
+        return None
 
 
 @contextmanager

@@ -5,12 +5,13 @@ second one is let go. With `snapshots: 4`, 8 to 16 evenly spaced ones are held, 
 the run away from 25, 50 and 75 %; exactly there where a run goes its whole length. Each says at which step it was taken.
 """
 
+from collections.abc import Callable, Sequence
+
 import safetensors.torch
 import torch
 from torch import Tensor
 
 from recollect.tasks.base import Task
-from recollect.tasks.position import Position
 from recollect.train.spec import TrainSpec
 
 TABLES = {"embedding.weight": "input", "head.weight": "output"}
@@ -28,18 +29,18 @@ class Album:
     """The embeddings of a cohort's members so far, by moment; on the CPU."""
 
     def __init__(self, spec: TrainSpec, task: Task):
-        self.asked, self.total, self.tokens = spec.snapshots, spec.total_steps, tokens_of(task)
+        self.asked, self.total, self.tokens = spec.snapshots, spec.total_steps, task.remembered
         halvings = min(self.total // max(1, self.asked), FINEST).bit_length() - 1
         self.moments = self.asked * 2 ** max(0, halvings)
         self.held: dict[int, tuple[int, Tables]] = {}  # by moment: the step, and what was taken there
 
-    def take(self, params: Tables, step: int) -> None:
-        """Remember the embeddings after this step, if it is one of the moments."""
+    def take(self, params: Callable[[], Tables], step: int) -> None:
+        """Remember the embeddings after this step, if it is one of the moments; else nobody is asked for them."""
         moment, before = (at * self.moments // self.total for at in (step, step - 1))
         apart = min(self.held, default=1)
         if not self.asked or moment == before or moment % apart:
             return
-        self.held[moment] = step, self.of(params)
+        self.held[moment] = step, self.of(params())
         if len(self.held) > self.asked * HELD:
             self.held = {at: taken for at, taken in self.held.items() if at % (2 * apart) == 0}
 
@@ -61,7 +62,7 @@ class Album:
             for share, (at, tables) in zip(shares, kept, strict=True)
         ]
 
-    def select(self, members: list[int]) -> None:
+    def select(self, members: Sequence[int]) -> None:
         """Keep these members only."""
         index = torch.tensor(members, dtype=torch.int64)
         for _, tables in self.held.values():
@@ -76,15 +77,10 @@ class Album:
             for name, table in tables.items()
         }
 
-    def restore(self, saved: Tables, members: list[int]) -> None:
+    def restore(self, saved: Tables, members: Sequence[int]) -> None:
         """Hold what a checkpoint has of these members."""
         self.held = {}
         for path, table in saved.items():
             if path.startswith("album."):
                 _, moment, step, name = path.split(".")
                 self.held.setdefault(int(moment), (int(step), {}))[1][name] = table[members]
-
-
-def tokens_of(task: Task) -> range:
-    """The tokens whose embeddings are remembered: the position tokens where a task has them, or all."""
-    return range(task.vocabulary - task.length if isinstance(task, Position) else 0, task.vocabulary)

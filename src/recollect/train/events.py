@@ -26,6 +26,9 @@ class Ended:
     """Its share of the cohort's time."""
     parameters: int
     """How many parameters the model has."""
+    state_size: int | None = None
+    """Elements of the recurrent state of one sequence after the longest row of the task it is tested on; None where a mixer
+    does not tell."""
     notes: list[str] = field(default_factory=list)
     """What a reader of the result should know."""
     weights: bytes | None = None

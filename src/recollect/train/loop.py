@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import safetensors.torch
 import torch
 
-from recollect.train.adamw import schedule
 from recollect.train.checkpoint import EVERY, restore, snapshot
 from recollect.train.cohort import Cohort
 from recollect.train.events import Ended, Ending, Event, Measured, Saved
 from recollect.train.measure import Measures
+from recollect.train.optimisers.base import Parameters
 from recollect.train.spec import RunSpec, TrainSpec
 from recollect.train.speed.compile import Pace, worth
 
@@ -40,7 +40,7 @@ def train(
         if pace.pays(spec.total_steps - step):
             cohort.compile()
         cohort.advance(step)
-        cohort.album.take(cohort.params, step + 1)
+        cohort.records.album.take(cohort.evaluated, step + 1)
 
         last = step + 1 == spec.total_steps
         if last or (step + 1) % spec.cadence == 0:
@@ -50,7 +50,7 @@ def train(
             by_run = dict(zip((run.id for run in cohort.runs), accuracy, strict=True))
             yield Measured(step + 1, spec.total_steps, by_run, len(endings))
             yield from results(cohort, endings, step + 1, weights)
-            stay = [i for i in range(len(cohort.runs)) if i not in endings]
+            stay = [i for i in range(len(cohort)) if i not in endings]
             cohort.keep(stay, compiled_anew=worth(a_step, spec.total_steps - step - 1))
             if not stay:
                 return
@@ -62,24 +62,23 @@ def train(
 
 def measured(cohort: Cohort, step: int) -> list[float]:
     """Measure everyone on held-out rows, add a point to each curve, and give the headline accuracies."""
-    spec, task = cohort.spec, cohort.task.for_test()
-    found = cohort.measures(task, range(len(cohort.runs)), spec.eval_rows, sliced=spec.slices == "always")
+    spec, task, records = cohort.spec, cohort.task.for_test(), cohort.records
+    found = cohort.measures(task, range(len(cohort)), spec.eval_rows, sliced=spec.slices == "always")
     accuracy = found.accuracy(task).tolist()
-    count, loss, hits, norm = cohort.sums[: len(cohort.runs)].T
+    count, loss, hits, norm = cohort.members.sums[: len(cohort)].T
     columns = {
         "train_loss": loss / count, "train_accuracy": hits / count, "grad_norm": norm / count,
         "test_loss": found.loss, "test_answers": found.answers, "test_rows": found.rows,
-        **{f"gate.{name.rsplit('.', 1)[1]}": p.tanh().abs().reshape(len(p), -1).mean(1)
-           for name, p in cohort.params.items() if name.startswith("gates.")},
+        **cohort.model.measures(cohort.evaluated()),
     }  # fmt: skip
     values = {name: column.tolist() for name, column in columns.items()}
-    factor = schedule(spec, step - 1)
+    factor = spec.rate_factor(step - 1)
     for i, run in enumerate(cohort.runs):
         point = {"step": step, "examples": step * spec.batch, "lr": run.train.lr * factor, "accuracy": accuracy[i]}
-        cohort.curves[i].append(point | {name: column[i] for name, column in values.items()})
-        cohort.slices[i] += _slice_records(found, i, step)
-    cohort.sums.zero_()
-    cohort.charge()
+        records.curves[i].append(point | {name: column[i] for name, column in values.items()})
+        records.slices[i] += _slice_records(found, i, step)
+    cohort.members.sums.zero_()
+    records.charge()
     return accuracy
 
 
@@ -87,14 +86,14 @@ def endings_of(cohort: Cohort, accuracy: list[float], last: bool) -> dict[int, E
     """Which members end here, and why."""
     endings: dict[int, Ending] = {}
     for i, run in enumerate(cohort.runs):
-        loss = cohort.curves[i][-1]["train_loss"]
+        loss = cohort.records.curves[i][-1]["train_loss"]
         if not math.isfinite(loss) or loss > run.train.max_loss:
             endings[i] = "diverged"
         elif run.train.stop_at and accuracy[i] >= run.train.stop_at:
             endings[i] = "solved"
         elif last:
             endings[i] = "finished"
-        elif _hopeless(run.train, cohort.curves[i]):
+        elif _hopeless(run.train, cohort.records.curves[i]):
             endings[i] = "hopeless"
     return endings
 
@@ -103,10 +102,10 @@ def results(cohort: Cohort, endings: dict[int, Ending], step: int, weights: bool
     """The results of the members that end here, measured on all test rows and all further tests."""
     if not endings:
         return
-    members = list(endings)
-    finals: list[dict[str, float]] = [{} for _ in members]
+    records, ending = cohort.records, list(endings)
+    finals: list[dict[str, float]] = [{} for _ in ending]
     for number, task in enumerate(cohort.runs[0].all_tests):
-        found = cohort.measures(task, members, cohort.spec.test_rows, sliced=True)
+        found = cohort.measures(task, ending, cohort.spec.test_rows, sliced=True)
         prefix = f"tests.{number - 1}." if number else ""
         columns = {
             "loss": found.loss,
@@ -117,21 +116,22 @@ def results(cohort: Cohort, endings: dict[int, Ending], step: int, weights: bool
         for name, column in columns.items():
             for final, value in zip(finals, column.tolist(), strict=True):
                 final[prefix + name] = value
-        for place, i in enumerate(members):
-            cohort.slices[i] += [
+        for place, i in enumerate(ending):
+            records.slices[i] += [
                 {**record, "tag": prefix + record["tag"]} for record in _slice_records(found, place, step)
             ]
-    cohort.charge()
+    records.charge()
+    params = cohort.evaluated()
     for final, (i, status) in zip(finals, endings.items(), strict=True):
         yield Ended(
-            cohort.runs[i], status, step, final, cohort.curves[i], _last_only(cohort.slices[i]), cohort.seconds[i],
-            cohort.parameters, list(cohort.notes), _weights(cohort, i) if weights else None,
-            cohort.album.kept(cohort.params, step, i),
+            cohort.runs[i], status, step, final, records.curves[i], _last_only(records.slices[i]), records.seconds[i],
+            parameters=cohort.parameter_count, state_size=cohort.state_size, notes=list(records.notes),
+            weights=_weights(params, i) if weights else None, snapshots=records.album.kept(params, step, i),
         )  # fmt: skip
 
 
-def _weights(cohort: Cohort, member: int) -> bytes:
-    return safetensors.torch.save({name: p[member].cpu().contiguous() for name, p in cohort.params.items()})
+def _weights(params: Parameters, member: int) -> bytes:
+    return safetensors.torch.save({name: p[member].cpu().contiguous() for name, p in params.items()})
 
 
 def _hopeless(spec: TrainSpec, curve: list[dict[str, float]]) -> bool:

@@ -31,6 +31,11 @@ class Measures:
     slices: dict[str, tuple[Tensor, Tensor]]
     """By tag: how many were scored and how many were right at each value of the tag, each (members, values)."""
 
+    def of_first(self, members: int) -> "Measures":
+        """The same for so many of the members."""
+        slices = {tag: (counted[:members], right[:members]) for tag, (counted, right) in self.slices.items()}
+        return Measures(self.loss[:members], self.answers[:members], self.rows[:members], slices)
+
     def accuracy(self, task: Task) -> Tensor:
         """The headline accuracy of the task."""
         return self.answers if task.accuracy == "answers" else self.rows
@@ -100,10 +105,11 @@ def _add_slices(slices: dict[str, tuple[Tensor, Tensor]], task: Task, batch: Bat
 
 
 def _counts(value: Tensor, weight: Tensor) -> Tensor:
-    """How much weight each value has, member by member: (members, values)."""
-    members, values = len(value), int(value.max()) + 1
+    """How much weight each value has, member by member: (members, values). What has no value (-1) is left out."""
+    members, values = len(value), max(int(value.max()) + 1, 1)
     offset = torch.arange(members, device=value.device).view(-1, *(1,) * (value.dim() - 1)) * values
-    counts = torch.bincount((value + offset).flatten(), weights=weight.flatten().double(), minlength=members * values)
+    weights = (weight & (value >= 0)).flatten().double()
+    counts = torch.bincount((value.clamp(min=0) + offset).flatten(), weights=weights, minlength=members * values)
     return counts.view(members, values).long()
 
 

@@ -2,78 +2,164 @@
 
 import json
 import math
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from recollect.models.spec import ModelSpec
 from recollect.spec import Spec, SpecError, digest
 from recollect.tasks import AnyTask
 from recollect.tasks.base import Task
+from recollect.train.optimisers.adamw import AdamW
+from recollect.train.optimisers.base import Optimiser
+from recollect.train.parts import Part, build, check_names, find_kinds
+from recollect.train.schedules import Schedule
 
 SEMANTICS = 1
 """Raised when the same specification starts to mean another computation: old results are then no longer reused."""
+_ADAMW = AdamW()
+_DECLARED = tuple(AdamW.model_fields)
+"""Fields of TrainSpec that are an optimiser's."""
+_PER_MEMBER = ("lr", "seed", "clip", "stop_at", "stop_hopeless", "max_loss")
+"""Fields in which the members of one cohort may differ, whatever the optimiser."""
 
 
 class TrainSpec(Spec):
-    """How a run is trained and measured."""
+    """How a run is trained and measured. The fields of its optimiser and of its schedule stand beside the others."""
 
-    lr: float = Field(1e-3, gt=0)
+    lr: float = Field(default=1e-3, gt=0)
     """Peak learning rate."""
-    seed: int = Field(42, ge=0, lt=2**63)
+    seed: int = Field(default=42, ge=0, lt=2**63)
     """Decides the initial weights, the data and its order."""
-    steps: int = Field(0, ge=0)
+    steps: int = Field(default=0, ge=0)
     """Optimiser steps. 0: as `epochs` says."""
-    epochs: float = Field(0.0, ge=0)
+    epochs: float = Field(default=0.0, ge=0)
     """Passes over the fixed training set, in place of `steps`."""
-    batch: int = Field(64, ge=1)
+    batch: int = Field(default=64, ge=1)
     """Rows in a step."""
-    train_rows: int = Field(0, ge=0)
+    train_rows: int = Field(default=0, ge=0)
     """Rows of a fixed training set, shuffled anew each epoch. 0: fresh rows at every step."""
-    test_rows: int = Field(3000, ge=1)
+    test_rows: int = Field(default=3000, ge=1)
     """Held-out rows of the final measurement."""
-    eval_rows: int = Field(512, ge=1)
+    eval_rows: int = Field(default=512, ge=1)
     """Held-out rows (the first of the test rows) of each measurement during training."""
-    eval_every: int = Field(0, ge=0)
+    eval_every: int = Field(default=0, ge=0)
     """Steps between measurements. 0: a fiftieth of the run."""
-    weight_decay: float = Field(0.1, ge=0)
-    """AdamW's decoupled weight decay."""
-    decay: Literal["all", "matrices"] = "all"
+    optimiser: str | Optimiser | type[Optimiser] = "adamw"
+    """The optimiser: its name, `module:Name` or `file.py:Name` of your own, or in Python an object such as `AdamW(beta2=0.95)`.
+    The next five fields are AdamW's. Another optimiser has its own, with its own defaults; those it lacks are refused."""
+    weight_decay: float = Field(default=_ADAMW.weight_decay)
+    """Decoupled weight decay."""
+    decay: Literal["all", "matrices"] = Field(default=_ADAMW.decay)
     """Which parameters decay: all (as PyTorch's AdamW and Zoology), or only those with two or more axes."""
-    beta1: float = Field(0.9, ge=0, lt=1)
+    beta1: float = Field(default=_ADAMW.beta1)
     """Decay of the gradient's running mean."""
-    beta2: float = Field(0.999, ge=0, lt=1)
+    beta2: float = Field(default=_ADAMW.beta2)
     """Decay of the squared gradient's running mean."""
-    eps: float = Field(1e-8, gt=0)
+    eps: float = Field(default=_ADAMW.eps)
     """AdamW's denominator offset."""
-    clip: float = Field(0.0, ge=0)
+    clip: float = Field(default=0.0, ge=0)
     """Largest gradient norm. 0: no clipping."""
-    warmup: float = Field(0.1, ge=0)
+    warmup: float = Field(default=0.1, ge=0)
     """Linear warm-up: a share of the run where below 1, else steps."""
-    schedule: Literal["constant", "linear", "cosine"] = "cosine"
-    """The learning rate after warm-up: constant, or down to zero at the last step."""
-    stop_at: float = Field(0.0, ge=0, le=1)
+    schedule: str | Schedule | type[Schedule] = "cosine"
+    """The learning rate after warm-up: constant, or down to zero at the last step (linear, cosine); or a schedule of your own."""
+    stop_at: float = Field(default=0.0, ge=0, le=1)
     """End as solved when a measurement reaches this accuracy. 0: never."""
-    stop_hopeless: float = Field(0.0, ge=0, lt=1)
+    stop_hopeless: float = Field(default=0.0, ge=0, lt=1)
     """End as hopeless when, after this share of the steps, the training loss is still above 98 % of what it was at the
     first measurement. 0: never."""
-    max_loss: float = Field(1000.0, gt=0)
+    max_loss: float = Field(default=1000.0, gt=0)
     """End as diverged when the training loss, in nats and averaged between measurements, is above this or not finite."""
     slices: Literal["final", "always"] = "final"
     """Whether accuracy by tag is kept for the final measurement only, or for each."""
-    snapshots: int = Field(0, ge=0)
+    snapshots: int = Field(default=0, ge=0)
     """How many snapshots of the embeddings are kept, at equal shares of the run's own length. 0: none."""
     precision: Literal["float32", "float64", "bfloat16"] = "float32"
     """Precision of the computation; parameters and optimiser state are float32 or, with float64, float64."""
+    _parts: dict[str, Part] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_parts(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Build the optimiser and the schedule of their fields; the fields declared here then have the optimiser's values."""
+        if not isinstance(data, Mapping):
+            return handler(data)
+        own = {name: about.default for name, about in cls.model_fields.items() if name not in _DECLARED}
+        kinds, flat = find_kinds(data, own)
+        check_names(kinds, flat, own, _DECLARED)
+        parts, faults = build(kinds, flat)
+        values = {name: value for part in parts.values() for name, value in part.spec if name in _DECLARED}
+        spec = None
+        try:
+            spec = handler({name: value for name, value in flat.items() if name in own} | values)
+        except ValidationError as error:
+            faults += error.errors(include_url=False)
+        if spec is None or faults:
+            raise ValidationError.from_exception_data(cls.__name__, faults)
+        spec._parts = parts
+        return spec
+
+    @model_serializer(mode="wrap")
+    def _flat(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        """Train's own fields, and those that the optimiser and the schedule have: their defaults are theirs, too."""
+        theirs: dict[str, Any] = {}
+        for role, part in self._parts.items():
+            theirs |= part.spec.model_dump(mode=info.mode, exclude_defaults=info.exclude_defaults)
+            theirs |= {f"{role}_source": part.source} if part.source else {}
+        return {
+            name: value for name, value in handler(self).items() if name not in _DECLARED or name in theirs
+        } | theirs
+
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        yield from self.model_dump().items()
+
+    def changed(self, **fields: Any) -> Self:
+        """The same with other values in some fields, checked again. With another optimiser or schedule by name, what was given
+        to the old one is given to the new one; an object has its own."""
+        own = {name: getattr(self, name) for name in type(self).model_fields if name not in _DECLARED}
+        for role, part in self._parts.items():
+            if isinstance(fields.get(role, ""), str):
+                own |= part.spec.model_dump(exclude_defaults=True)
+        return type(self).model_validate({**own, **fields})
 
     @model_validator(mode="after")
-    def _length_of_training(self) -> "TrainSpec":
+    def _length_of_training(self) -> Self:
         if bool(self.steps) == bool(self.epochs):
             raise SpecError(f"give steps or epochs, one of them (got steps {self.steps}, epochs {self.epochs:g})")
         if self.epochs and not self.train_rows:
             raise SpecError(f"epochs {self.epochs:g} need a fixed training set: give train_rows, or steps")
         return self
+
+    @property
+    def built_optimiser(self) -> Optimiser:
+        """The optimiser itself, with its numbers."""
+        return self._parts["optimiser"].spec
+
+    @property
+    def built_schedule(self) -> Schedule:
+        """The schedule itself, with its numbers."""
+        return self._parts["schedule"].spec
+
+    @property
+    def per_member(self) -> tuple[str, ...]:
+        """The fields in which the members of one cohort may differ."""
+        return (*_PER_MEMBER, *self.built_optimiser.per_member())
+
+    def rate_factor(self, step: int) -> float:
+        """What multiplies the peak learning rate at a step (0 is the first)."""
+        return self.built_schedule.factor(step, self.warmup_steps, self.total_steps)
 
     @property
     def total_steps(self) -> int:
@@ -91,10 +177,6 @@ class TrainSpec(Spec):
         return round(self.warmup * self.total_steps) if self.warmup < 1 else round(self.warmup)
 
 
-PER_MEMBER = ("lr", "seed", "weight_decay", "beta1", "beta2", "eps", "clip", "stop_at", "stop_hopeless", "max_loss")
-"""Fields of TrainSpec in which the members of one cohort may differ."""
-
-
 class RunSpec(Spec):
     """One run: a model trained on a task, and measured on it and on any further tests."""
 
@@ -108,7 +190,7 @@ class RunSpec(Spec):
     """Further tasks of the same vocabulary, measured at the end."""
 
     @model_validator(mode="after")
-    def _same_vocabulary(self) -> "RunSpec":
+    def _same_vocabulary(self) -> Self:
         for test in self.tests:
             if test.vocabulary != self.task.vocabulary:
                 raise SpecError(
@@ -125,7 +207,7 @@ class RunSpec(Spec):
     def shape(self) -> str:
         """What the members of one cohort share."""
         data = self.canonical()
-        train = {name: value for name, value in data.get("train", {}).items() if name not in PER_MEMBER}
+        train = {name: value for name, value in data.get("train", {}).items() if name not in self.train.per_member}
         return json.dumps({**data, "train": train}, sort_keys=True)
 
     @property

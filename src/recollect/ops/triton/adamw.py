@@ -1,8 +1,8 @@
-"""The kernel of an AdamW step over stacked parameters; formula and plain form in train/adamw.py.
+"""The kernel of an AdamW step over stacked parameters; formula, definition and columns in ops/adamw.py.
 
 One pass: every number of a parameter, its gradient and its two moments is read once and written once.
 
-Shapes: p, g, m, v (members, ...), contiguous; scales (members, 8) as train/adamw.py stacks them.
+Shapes: p, g, m, v (members, ...), contiguous; scales (members, columns).
 """
 
 # pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
@@ -13,7 +13,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.adamw import Scales
+
 BLOCK = 1024
+_COLUMNS = {name.upper(): column for column, name in enumerate(Scales._fields)}
+"""Where the kernel finds each number of a member."""
 
 
 def step(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor, decays: bool) -> None:
@@ -21,20 +25,24 @@ def step(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor, decays: boo
     members, size = len(p), p[0].numel()
     with torch.cuda.device_of(p):
         _step_kernel[members, triton.cdiv(size, BLOCK)](
-            p, g.contiguous(), m, v, scales, size, DECAYS=decays, BLOCK=BLOCK
+            p, g.contiguous(), m, v, scales, size, DECAYS=decays, BLOCK=BLOCK, COLUMNS=len(_COLUMNS), **_COLUMNS
         )
 
 
 @triton.jit
-def _step_kernel(p, g, m, v, scales, size, DECAYS: tl.constexpr, BLOCK: tl.constexpr):
+def _step_kernel(
+    p, g, m, v, scales, size, DECAYS: tl.constexpr, BLOCK: tl.constexpr, COLUMNS: tl.constexpr,
+    CLIP: tl.constexpr, SHRINK: tl.constexpr, RATE: tl.constexpr, EPS: tl.constexpr, NEW_MEAN: tl.constexpr,
+    KEEP_SQUARE: tl.constexpr, NEW_SQUARE: tl.constexpr, CORRECTION: tl.constexpr,
+):  # fmt: skip
     member = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = i < size
     at = member * size + i
-    scales += member * 8
-    clip, shrink, rate, eps = tl.load(scales), tl.load(scales + 1), tl.load(scales + 2), tl.load(scales + 3)
-    new_mean, keep_square, new_square = tl.load(scales + 4), tl.load(scales + 5), tl.load(scales + 6)
-    correction = tl.load(scales + 7)
+    scales += member * COLUMNS
+    clip, shrink, rate = tl.load(scales + CLIP), tl.load(scales + SHRINK), tl.load(scales + RATE)
+    eps, new_mean, keep_square = tl.load(scales + EPS), tl.load(scales + NEW_MEAN), tl.load(scales + KEEP_SQUARE)
+    new_square, correction = tl.load(scales + NEW_SQUARE), tl.load(scales + CORRECTION)
     p_i, g_i = tl.load(p + at, mask=inside), tl.load(g + at, mask=inside).to(tl.float32) * clip
     m_i, v_i = tl.load(m + at, mask=inside), tl.load(v + at, mask=inside)
     if DECAYS:

@@ -1,0 +1,75 @@
+"""AdamW's step on one parameter of several members (Loshchilov & Hutter 2019, as torch.optim.AdamW computes it).
+
+    m = beta1 m + (1 - beta1) g        v = beta2 v + (1 - beta2) g^2
+    p = (1 - lr decay) p - lr / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+
+Shapes: p, g, m, v (members, ...), contiguous; every number of a member is an entry of a column (members,).
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from recollect.ops.triton import available
+
+
+class Scales(NamedTuple):
+    """What a step multiplies and divides by: the columns of the tensor that the definition and the kernel read, in order."""
+
+    clip: Tensor
+    """Multiplies the gradient."""
+    shrink: Tensor
+    """Multiplies a parameter that decays."""
+    rate: Tensor
+    """The learning rate, corrected for the mean's start at zero."""
+    eps: Tensor
+    """Added to the denominator."""
+    new_mean: Tensor
+    """The weight of the gradient in the running mean."""
+    keep_square: Tensor
+    """The weight of the old running square."""
+    new_square: Tensor
+    """The weight of the squared gradient in it."""
+    correction: Tensor
+    """Divides the root of the running square, for its start at zero."""
+
+
+def adamw_scales(numbers: Mapping[str, Tensor], step: int | Tensor) -> Tensor:
+    """The columns of `Scales` at a step (1 is the first): (members, columns). Of the members' numbers it takes `lr`, `clip`,
+    `weight_decay`, `beta1`, `beta2` and `eps`, each (members,)."""
+    lr, beta1, beta2 = numbers["lr"], numbers["beta1"], numbers["beta2"]
+    columns = Scales(
+        clip=numbers["clip"],
+        shrink=1 - lr * numbers["weight_decay"],
+        rate=lr / (1 - beta1**step),
+        eps=numbers["eps"],
+        new_mean=1 - beta1,
+        keep_square=beta2,
+        new_square=1 - beta2,
+        correction=(1 - beta2**step).sqrt(),
+    )
+    return torch.stack(columns, dim=1)
+
+
+def adamw_definition(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor, decays: bool, clips: bool) -> None:
+    """Move p, m and v in place. Where no member clips its gradients, a product is saved."""
+    s = Scales(*scales.view(*scales.shape, *(1,) * (p.dim() - 1)).unbind(1))
+    if clips:
+        g = g * s.clip
+    if decays:
+        p.mul_(s.shrink)
+    m.lerp_(g, s.new_mean.expand_as(p))
+    v.mul_(s.keep_square).addcmul_(g * s.new_square, g)
+    p.addcdiv_(m * -s.rate, v.sqrt().div_(s.correction).add_(s.eps))
+
+
+def adamw(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor, decays: bool, clips: bool) -> None:
+    """The same; on a GPU in one pass over the numbers. `scales` is in the precision of p."""
+    if available(p):
+        from recollect.ops.triton import adamw as kernels
+
+        kernels.step(p, g, m, v, scales, decays)
+    else:
+        adamw_definition(p, g, m, v, scales, decays, clips)

@@ -1,0 +1,94 @@
+"""The members of a cohort as stacked tensors: parameters, optimiser state and numbers, axis 0 the member.
+
+A matrix product of one has other last bits than one of several, so a lone run brings a copy of itself. Compiled code serves one
+number of members only, so the places of runs that leave are filled with copies too. Nobody else needs to know: the first
+`len(members)` places are the runs, and what happens in the others is not looked at.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from recollect.train.optimisers.base import Group, Parameters
+from recollect.train.spec import RunSpec
+
+_SECTIONS = ("params", "sums", "album")
+"""Names in a checkpoint that are not an optimiser's to give."""
+
+
+class Members:
+    """Runs in training: `len(members)` of them, in `places` rows of every tensor."""
+
+    def __init__(self, runs: Sequence[RunSpec], starts: Mapping[int, Parameters], device: torch.device):
+        """`starts` has the initial parameters by seed."""
+        self.runs = list(runs)
+        self.optimiser = runs[0].train.built_optimiser
+        seeds, specs = list(starts), [run.train for run in _with_copies(runs, 0)]
+        self.seeds = torch.tensor(seeds, device=device)  # (seeds,), of all runs there ever were
+        self.seed_of = torch.tensor([seeds.index(spec.seed) for spec in specs], device=device)  # (places,)
+        self.params: Parameters = {
+            name: torch.stack([start[name] for start in starts.values()])[self.seed_of] for name in starts[seeds[0]]
+        }
+        self.state = self.optimiser.start(self.params)
+        if taken := self.state.keys() & set(_SECTIONS):
+            raise ValueError(f"{type(self.optimiser).__name__}: no part of its state can be called {taken.pop()!r}")
+        own = {name: [getattr(spec.built_optimiser, name) for spec in specs] for name in self.optimiser.per_member()}
+        columns = {"lr": [spec.lr for spec in specs], "clip": [spec.clip for spec in specs], **own}
+        self.columns = {name: torch.tensor(x, dtype=torch.float64, device=device) for name, x in columns.items()}
+        self.clips = any(spec.clip for spec in specs)
+        self.sums = torch.zeros(len(specs), 4, dtype=torch.float64, device=device)  # of steps, losses, hits, norms
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    @property
+    def places(self) -> int:
+        """How many rows the tensors have, copies included."""
+        return len(self.seed_of)
+
+    def groups(self, factor: float | Tensor = 1.0, norms: Tensor | None = None) -> list[Group]:
+        """Everyone's numbers, given the schedule's factor and, at a step, the norms of the gradients (places,)."""
+        numbers = {**self.columns, "lr": self.columns["lr"] * factor}
+        largest = numbers.pop("clip")
+        if norms is not None:
+            numbers["clip"] = torch.where(largest > 0, (largest / (norms + 1e-6)).clamp(max=1.0), 1.0)
+        return [Group(tuple(self.params), numbers, self.clips)]
+
+    def evaluated(self) -> Parameters:
+        """The parameters to be measured and kept."""
+        return self.optimiser.evaluated(self.params, self.state, self.groups())
+
+    def rows(self, chosen: Sequence[int]) -> Tensor:
+        """Where some runs stand, so that they can be computed with: a lone one twice."""
+        return torch.tensor(_with_copies(chosen, 0), dtype=torch.int64, device=self.seed_of.device)
+
+    def select(self, stay: Sequence[int], places: int = 0) -> None:
+        """Keep these runs only, in at least so many places."""
+        self.runs = [self.runs[i] for i in stay]
+        index = torch.tensor(_with_copies(stay, places), dtype=torch.int64, device=self.seed_of.device)
+        for tensors in (self.params, self.columns, *self.state.values()):
+            for name in tensors:
+                tensors[name] = tensors[name][index]
+        self.seed_of, self.sums = self.seed_of[index], self.sums[index]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that training changes, by the name it has in a checkpoint."""
+        groups = {"params": self.params, **self.state}
+        named = {f"{group}.{name}": tensor for group, tensors in groups.items() for name, tensor in tensors.items()}
+        return {**named, "sums": self.sums}
+
+    def restore(self, saved: Mapping[str, Tensor], rows: Sequence[int]) -> None:
+        """Put all of it where these rows of a checkpoint were."""
+        for name, tensor in self.tensors().items():
+            found = saved[name]
+            if found.dtype != tensor.dtype or found.shape[1:] != tensor.shape[1:]:
+                raise ValueError(
+                    f"{name} is {found.dtype} {tuple(found.shape)} and should be {tensor.dtype} {tuple(tensor.shape)}"
+                )
+            tensor.copy_(found[_with_copies(rows, self.places)])
+
+
+def _with_copies(chosen: Sequence, places: int) -> list:
+    """`chosen`, then copies of its first until there are so many, and never one."""
+    return [*chosen, *[chosen[0]] * (max(places, 2) - len(chosen))] if chosen else []

@@ -1,0 +1,40 @@
+"""AdamW (Loshchilov & Hutter 2019); its step is in ops/adamw.py."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from recollect.ops.adamw import adamw, adamw_scales
+from recollect.train.optimisers.base import Group, Optimiser, Parameters, State
+
+
+class AdamW(Optimiser):
+    """AdamW: steps of about the learning rate's size, whatever the gradient's, and decay apart from it."""
+
+    weight_decay: float = Field(default=0.1, ge=0)
+    """Decoupled weight decay, as a share of the learning rate."""
+    decay: Literal["all", "matrices"] = "all"
+    """Which parameters decay: all (as PyTorch's AdamW and Zoology), or only those with two or more axes."""
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    """Decay of the gradient's running mean."""
+    beta2: float = Field(default=0.999, ge=0, lt=1)
+    """Decay of the squared gradient's running mean."""
+    eps: float = Field(default=1e-8, gt=0)
+    """What is added to the denominator."""
+
+    def start(self, params: Parameters) -> State:
+        return {moment: {name: torch.zeros_like(p) for name, p in params.items()} for moment in ("mean", "square")}
+
+    def step(
+        self, params: Parameters, grads: Parameters, state: State, groups: Sequence[Group], number: int | Tensor
+    ) -> None:
+        precision = next(iter(params.values())).dtype  # all parameters have the same
+        for group in groups:
+            scales = adamw_scales(group.numbers, number).to(precision)
+            for name in group.names:
+                p, moments = params[name], (state["mean"][name], state["square"][name])
+                decays = self.decay == "all" or p.dim() > 2
+                adamw(p, grads[name], *moments, scales, decays, group.clips)

@@ -1,0 +1,76 @@
+"""What an optimiser is: a frozen specification of its numbers that moves the stacked parameters of all members at once.
+
+Everything has the members on axis 0. A step may be compiled into a CUDA graph: it must not wait for the device, nor decide
+anything in Python by the value of a tensor.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from recollect.spec import Spec
+
+Parameters = dict[str, Tensor]
+"""Named parameters, each with the members on axis 0."""
+State = dict[str, Parameters]
+"""What an optimiser remembers: groups of named tensors, each with the members on axis 0. A group may have a tensor for each
+parameter, for some of them, or others. Its name is one of a checkpoint, where `params`, `sums` and `album` are taken."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parameters that share their rates, and every member's numbers at a step."""
+
+    names: Sequence[str]
+    """The parameters."""
+    numbers: Mapping[str, Tensor]
+    """By name, each (members,) in float64: `lr` (the peak rate times the schedule's factor), `clip` (what multiplies a
+    gradient so that its norm is at most the largest allowed), and the optimiser's own fields that may differ per member."""
+    clips: bool = False
+    """Whether any member's gradients are clipped; where none are, `clip` is 1."""
+    _rounded: dict[tuple[str, torch.dtype], Tensor] = field(default_factory=dict, repr=False)
+
+    def like(self, p: Tensor, *names: str) -> list[Tensor]:
+        """Some of the numbers as a stacked parameter can be combined with them: each (members, 1, ..) in its precision."""
+        for name in names:
+            if (name, p.dtype) not in self._rounded:  # once per step, not once per parameter
+                self._rounded[name, p.dtype] = self.numbers[name].to(p.dtype)
+        return [self._rounded[name, p.dtype].view(-1, *(1,) * (p.dim() - 1)) for name in names]
+
+
+class Optimiser(Spec):
+    """An optimiser. A subclass has its numbers as fields, and defines `start` and `step`.
+
+    Numbers that may differ between members are read from a group (`group.numbers`, `group.like`): the object itself is the
+    first member's. A field that AdamW has too (`weight_decay`, `decay`, `beta1`, `beta2`, `eps`) is of the same type; one that
+    training has itself (`lr`, `clip`, ..) is refused.
+    """
+
+    @classmethod
+    def per_member(cls) -> tuple[str, ...]:
+        """The fields in which members of one cohort may differ: every float, unless a subclass says otherwise."""
+        return tuple(name for name, about in cls.model_fields.items() if about.annotation is float)
+
+    @abstractmethod
+    def start(self, params: Parameters) -> State:
+        """The state before the first step."""
+
+    @abstractmethod
+    def step(
+        self, params: Parameters, grads: Parameters, state: State, groups: Sequence[Group], number: int | Tensor
+    ) -> None:
+        """Move the parameters and the state in place. `grads` are not clipped yet; `number` counts the steps from 1, and is a
+        tensor without axes inside a CUDA graph."""
+
+    def evaluated(self, params: Parameters, state: State, groups: Sequence[Group]) -> Parameters:
+        """The parameters that are measured and kept, where they are not the ones at which gradients are taken. In these
+        groups `lr` is the peak rate, and there is no `clip`."""
+        return params
+
+    def state_bytes(self, params: Mapping[str, Tensor]) -> int:
+        """How many bytes of state one member's parameters bring along; nothing is allocated."""
+        outlines = {name: torch.empty((1, *p.shape), dtype=p.dtype, device="meta") for name, p in params.items()}
+        return sum(tensor.nbytes for group in self.start(outlines).values() for tensor in group.values())

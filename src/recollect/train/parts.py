@@ -1,0 +1,96 @@
+"""The optimiser and the schedule that a training specification names, whose fields stand beside its own."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from recollect.spec import Spec, SpecError, nearest
+from recollect.spec.registry import Registry
+from recollect.spec.source import reference
+from recollect.train.optimisers import OPTIMISERS
+from recollect.train.schedules import SCHEDULES
+
+ROLES: dict[str, Registry] = {"optimiser": OPTIMISERS, "schedule": SCHEDULES}
+"""Where the class is found that a field of this name names."""
+
+
+class Part(NamedTuple):
+    """An optimiser or a schedule."""
+
+    name: str
+    """What the registry finds its class by."""
+    spec: Any
+    """The object itself."""
+    source: str
+    """A hash of the code behind it where that is a user's own, else empty."""
+
+
+class Kind(NamedTuple):
+    """A class of which a part is built."""
+
+    name: str
+    cls: type[Spec]
+
+
+def find_kinds(data: Mapping[str, Any], default: Mapping[str, Any]) -> tuple[dict[str, Kind], dict[str, Any]]:
+    """The classes that `data` names, by role, and `data` with names in place of objects and their fields beside them."""
+    flat = {name: value for name, value in data.items() if name.removesuffix("_source") not in ROLES or name in ROLES}
+    kinds = {}
+    for role, registry in ROLES.items():
+        kinds[role], brought = _chosen(registry, flat.get(role, default[role]))
+        if twice := sorted(brought.keys() & flat.keys()):
+            raise SpecError(f"{', '.join(twice)}: given in the {role} and beside it; give it once")
+        flat |= {**brought, role: kinds[role].name}
+    return kinds, flat
+
+
+def _chosen(registry: Registry, given: Any) -> tuple[Kind, dict[str, Any]]:
+    """The class that a name, a class or an object stands for, and the fields that an object brings along."""
+    if isinstance(given, str):
+        name, brought = given, {}
+    else:
+        cls = given if isinstance(given, type) else type(given)
+        if not issubclass(cls, Spec):
+            raise SpecError(f"{registry.what}: expected a name, a class or an object of one, not {given!r}")
+        place = f"{cls.__module__}:{cls.__qualname__}"
+        name = next((name for name, built_in in registry.built_in.items() if built_in == place), reference(cls))
+        brought = {} if given is cls else {field: getattr(given, field) for field in cls.model_fields}
+    found = registry.find(name)
+    if missing := sorted(found.__abstractmethods__):
+        raise SpecError(f"{registry.what} {name!r} must define {' and '.join(missing)}")
+    return Kind(name, found), brought
+
+
+def check_names(kinds: Mapping[str, Kind], flat: Iterable[str], own: Iterable[str], declared: Iterable[str]) -> None:
+    """Refuse fields that nobody has, and those that two have. `own` are the fields of training itself, `declared` those that
+    some optimisers have."""
+    known = dict.fromkeys(own, "train")
+    for role, kind in kinds.items():
+        for field in kind.cls.model_fields:
+            if field in known:
+                raise SpecError(
+                    f"{role} {kind.name!r} has a field {field!r}, which {known[field]} has too; call it otherwise"
+                )
+            known[field] = role
+    for field in flat:
+        if field not in known and field in declared:
+            optimiser = kinds["optimiser"]
+            raise SpecError(
+                f"optimiser {optimiser.name!r} has no field {field!r}: {nearest(field, optimiser.cls.model_fields)}"
+            )
+        if field not in known:
+            beside = " and ".join(f"{role} {kind.name!r}" for role, kind in kinds.items())
+            raise SpecError(f"unknown key {field!r}: {nearest(str(field), known)} (with {beside})")
+
+
+def build(kinds: Mapping[str, Kind], flat: Mapping[str, Any]) -> tuple[dict[str, Part], list[Any]]:
+    """The parts, by role, each of its own fields; and what is wrong with those fields."""
+    parts, faults = {}, []
+    for role, (name, cls) in kinds.items():
+        try:
+            spec = cls.model_validate({field: flat[field] for field in cls.model_fields if field in flat})
+            parts[role] = Part(name, spec, ROLES[role].source(name))
+        except ValidationError as error:
+            faults += error.errors(include_url=False)
+    return parts, faults
