@@ -13,6 +13,7 @@ from recollect.study import spec as study_spec
 from recollect.study.executors.local import InProcess
 from recollect.study.spec import Study
 from recollect.tasks import MQAR
+from recollect.train.optimisers.adamw import AdamW
 from recollect.train.spec import TrainSpec
 
 TASK = MQAR(length=16, pairs=2, vocab=32)
@@ -102,6 +103,12 @@ def test_what_a_python_user_writes_is_plain_data():
         study(model={"mixer": nn.Linear(2, 2)})
 
 
+def test_an_optimiser_may_be_an_object():
+    asked = study(train={**TRAIN, "optimiser": AdamW(beta2=0.95), "schedule": "linear"})
+    assert asked.train["beta2"] == 0.95
+    assert asked.runs()[0].id == study(train={**TRAIN, "beta2": 0.95, "schedule": "linear"}).runs()[0].id
+
+
 def test_a_built_in_class_is_the_mixer_of_that_name():
     from recollect.mixers.mamba import Mamba
 
@@ -122,7 +129,7 @@ def test_a_result_is_a_table_a_picture_and_a_report(store, tmp_path):
     assert repr(outcome).startswith("Outcome(s: 2 runs, 0 reused, 2 finished")
     figure = outcome.plot("a title")
     assert figure.axes
-    assert figure._repr_png_ if hasattr(figure, "_repr_png_") else True
+    assert figure._repr_png_().startswith(b"\x89PNG"), "a notebook shows the picture"
     assert outcome.report(tmp_path / "page.html").read_text().startswith("<!doctype html>")
     assert train(study(), store=store).reused == 2
 

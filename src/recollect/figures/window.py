@@ -2,16 +2,15 @@
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES, windows
-from recollect.figures.style import COLOURS, DASHES, MARKERS, add_caption, new_figure, style
+from recollect.figures.style import COLOURS, DASHES, MARKERS, Picture, add_caption, new_figure, style
 
 FEW = 4
 """How many models' windows are shaded behind the curves as well; more would hide each other."""
 
 
-def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: float = THRESHOLD) -> Figure:
+def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: float = THRESHOLD) -> Picture:
     """`frame` as `results` gives it: one line a configuration, mean and min-max over seeds, windows as bars under the curves."""
     found = windows(frame, threshold=threshold, resamples=1).set_index("configuration").to_dict("index")
     models = list(dict.fromkeys(frame["configuration"]))

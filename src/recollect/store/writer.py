@@ -75,7 +75,7 @@ def _row(result: Ended, device: str) -> dict[str, Any]:
     return {
         "id": run.id, "spec": run.model_dump_json(), "model": run.model.title, "status": result.status,
         "step": result.step, "accuracy": finite(result.final["accuracy"]), "best_accuracy": highest, "best_step": reached,
-        "final": _json(result.final), "parameters": result.parameters, "state_size": getattr(result, "state_size", None),
+        "final": _json(result.final), "parameters": result.parameters, "state_size": result.state_size,
         "seconds": result.seconds, "device": device, "versions": _json(versions()), "notes": json.dumps(result.notes),
         "ended": now(),
     }  # fmt: skip

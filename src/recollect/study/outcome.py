@@ -15,7 +15,7 @@ from recollect.study.search.base import Searched
 from recollect.study.spec import Study
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from recollect.figures.style import Picture
 
 SHOWN = 20
 """Rows that a notebook shows."""
@@ -64,7 +64,7 @@ class Outcome:
         """One row per run, measurement, tag and value of the tag."""
         return self._of_all(frames.slices_frame, ["run", "step", "tag", "value"])
 
-    def plot(self, title: str = "") -> "Figure":
+    def plot(self, title: str = "") -> "Picture":
         """Accuracy against learning rate, with the windows: a matplotlib figure, which a notebook shows."""
         from recollect.figures.window import window_caption, window_figure
 

@@ -15,8 +15,16 @@ from recollect.spec.registry import Registry
 from recollect.spec.source import reference
 from recollect.tasks import TASKS
 from recollect.tasks.base import Task
+from recollect.train.optimisers import OPTIMISERS
+from recollect.train.optimisers.base import Optimiser
+from recollect.train.schedules import SCHEDULES, Schedule
 
-_CLASSES: tuple[tuple[type, Registry[Any]], ...] = ((torch.nn.Module, MIXERS), (Task, TASKS))
+_CLASSES: tuple[tuple[type, Registry[Any]], ...] = (
+    (torch.nn.Module, MIXERS),
+    (Task, TASKS),
+    (Optimiser, OPTIMISERS),
+    (Schedule, SCHEDULES),
+)
 
 
 def plain(value: Any, path: str = "") -> Any:
@@ -24,7 +32,13 @@ def plain(value: Any, path: str = "") -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
-        return {str(key): plain(item, f"{path}.{key}" if path else str(key)) for key, item in value.items()}
+        flat: dict[str, Any] = {}
+        for key, item in value.items():
+            if isinstance(item, Optimiser | Schedule):  # its fields stand beside its name
+                flat |= {str(key): _name(type(item), path), **item.model_dump(mode="json", exclude_defaults=True)}
+            else:
+                flat[str(key)] = plain(item, f"{path}.{key}" if path else str(key))
+        return flat
     if isinstance(value, np.ndarray | np.generic | pd.Series | pd.Index | torch.Tensor):
         return plain(value.tolist(), path)
     if isinstance(value, list | tuple | range | set | frozenset):
@@ -51,4 +65,6 @@ def _name(cls: type, path: str) -> str:
     for base, registry in _CLASSES:
         if issubclass(cls, base):
             return registry.name(cls) or reference(cls)
-    raise SpecError(f"{path}: {cls.__name__} is neither a mixer (an nn.Module), nor a task, nor an optimiser")
+    raise SpecError(
+        f"{path}: {cls.__name__} is neither a mixer (an nn.Module), nor a task, nor an optimiser, nor a schedule"
+    )
