@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from recollect.spec.base import SpecError, nearest
-from recollect.spec.source import is_reference, load, source_digest
+from recollect.spec.source import is_reference, load, reference, source_digest
 
 T = TypeVar("T")
 
@@ -44,6 +44,18 @@ class Registry(Generic[T]):
             raise SpecError(f"unknown {self.what} {name!r}: {nearest(name, self)}; or module:Name of your own")
         self._check(name, found)
         return found
+
+    def name(self, entry: Any) -> str:
+        """The name that another process finds an entry by, which is given by that name or as the class itself."""
+        if isinstance(entry, str):
+            return entry
+        place = f"{getattr(entry, '__module__', '')}:{getattr(entry, '__qualname__', '')}"
+        for name, own in self.built_in.items():
+            if own == place:
+                return name
+        self._check(place, entry)
+        offered = {found.value: name for name, found in self._entry_points().items()}
+        return offered.get(place) or reference(entry)
 
     def _check(self, name: str, found: Any) -> None:
         if not self._base:
