@@ -32,6 +32,8 @@ class Attention(Mixer):
     rotary_fraction: share of each head's dims that rotary positions turn.
     """
 
+    wants_positions = True  # Okpekpe & Orvieto, A.2
+
     def __init__(
         self, width: int, *, heads: int = 1, bias: bool = True, conv: Convolved = "none", kernel: int = 4,
         conv_activation: Literal["none", "silu"] = "none", window: int = 0, dropout: float = 0.0,

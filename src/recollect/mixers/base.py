@@ -12,6 +12,8 @@ called `out` (the end of a residual branch) by sqrt(2 x layers). Then it calls `
 parts whose own law matters. Other parameters keep what the constructor gave them.
 """
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -23,6 +25,9 @@ State = dict[str, Tensor]
 
 class Mixer(nn.Module):
     """A sequence mixer with a parallel and a recurrent form."""
+
+    wants_positions: ClassVar[bool] = False
+    """Whether a model of it gets learned positions unless told otherwise. It is not inherited; any module may have it."""
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, length, width) -> (batch, length, width), causal."""

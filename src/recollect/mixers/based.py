@@ -29,6 +29,8 @@ class Based(Mixer):
     window: how many tokens back a query sees, itself included (paper).
     """
 
+    wants_positions = True  # Okpekpe & Orvieto, A.2
+
     def __init__(
         self, width: int, *, form: Literal["zoology", "paper"] = "zoology", heads: int = 1, feature_dim: int = 16,
         kernel: int = 3, window: int = 16, layer: int = 0, layers: int = 1,

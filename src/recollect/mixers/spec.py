@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_serializer
 from torch import nn
@@ -42,6 +42,11 @@ class MixerSpec(Spec):
         """Which of the context keywords its constructor has."""
         return [name for name in CONTEXT if name in inspect.signature(self.cls.__init__).parameters]
 
+    @property
+    def wants_positions(self) -> bool:
+        """Whether its class itself, not one that it derives from, asks for learned positions."""
+        return bool(vars(self.cls).get("wants_positions"))
+
     def build(self, width: int, **context: Any) -> nn.Module:
         """The module, given what the model knows: the context keywords its constructor does not have are left out."""
         return self.cls(width, **self.options, **{name: context[name] for name in self.takes})
@@ -50,18 +55,26 @@ class MixerSpec(Spec):
 def _parse(data: Any) -> Any:
     if isinstance(data, MixerSpec):
         return data
-    if isinstance(data, str):
+    if isinstance(data, str | type):
         data = {"kind": data}
-    if not isinstance(data, Mapping) or not isinstance(data.get("kind"), str):
-        raise SpecError(f"a mixer is a name or a mapping with a `kind`, not {data!r}")
-    kind = data["kind"]
+    if not isinstance(data, Mapping) or not isinstance(data.get("kind"), str | type):
+        raise SpecError(f"a mixer is a name, a class, or a mapping with a `kind`, not {data!r}")
+    kind = MIXERS.name(data["kind"])
     cls = MIXERS.find(kind)
     options = {name: value for name, value in data.items() if name not in ("kind", "source")}
     own = MIXERS.source(kind)
     return MixerSpec(kind=kind, options=_checked(kind, cls, options), source=own)
 
 
-AnyMixer = Annotated[MixerSpec, BeforeValidator(_parse)]
+if TYPE_CHECKING:
+
+    class AnyMixer:
+        """A field that is a `MixerSpec`, and is given as one, as a name, as a class, or as a mapping with a `kind`."""
+
+        def __get__(self, instance: object, owner: Any = None) -> MixerSpec: ...
+        def __set__(self, instance: object, value: MixerSpec | str | type[nn.Module] | Mapping[str, Any]) -> None: ...
+else:
+    AnyMixer = Annotated[MixerSpec, BeforeValidator(_parse)]
 
 
 def _checked(kind: str, cls: type[nn.Module], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,86 +4,21 @@ A layer adds its branch to the residual stream: x' = x + layer(x), where layer(x
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recollect import rng
-from recollect.mixers.base import State, heard, linear_flops
+from recollect.mixers.base import State, linear_flops
+from recollect.models.initialise import SPREAD, initialise
+from recollect.models.layers import Layer, Layers, norm_of
 from recollect.models.spec import ADDED, BlockSpec, ModelSpec
-from recollect.ops.activations import silu
 from recollect.ops.answer_loss import answer_loss
-from recollect.ops.mlp import mlp
-from recollect.ops.norms import Norm, absorbed
 from recollect.ops.positions import rotary
 from recollect.ops.triton import short_dtype
 from recollect.spec import SpecError
-
-SPREAD = 0.02
-"""Standard deviation of embeddings and linear maps at the start. Sinusoidal positions are scaled by it too, so that they do not
-drown the tokens: in Vaswani et al. embeddings have unit variance."""
-
-
-class MLP(nn.Module):
-    """A two-layer network, token by token: GELU, or SwiGLU with two thirds of the hidden width (the same parameters)."""
-
-    def __init__(self, width: int, hidden: int, gated: bool):
-        super().__init__()
-        self.gated = gated
-        hidden = hidden * 2 // 3 if gated else hidden
-        self.into = nn.Linear(width, hidden * (2 if gated else 1))
-        self.out = nn.Linear(hidden, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self._from(x, self.into.weight, self.into.bias)
-
-    def after_norm(self, norm: Norm, x: Tensor) -> Tensor:
-        """self(norm(x)), for a GPU."""
-        return self._from(*absorbed(norm, x, self.into.weight, self.into.bias))
-
-    def _from(self, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-        """The network with these as its first linear map."""
-        if self.gated:
-            x, gate = F.linear(x, w, b).chunk(2, dim=-1)
-            return self.out(silu(x) * gate)
-        return mlp(x, w, b, self.out.weight, self.out.bias)
-
-
-class Layer(nn.Module):
-    """A mixer and what follows it: gives the branch that is added to the residual stream."""
-
-    def __init__(self, block: BlockSpec, spec: ModelSpec, context: dict[str, Any]):
-        super().__init__()
-        self.parallel, self.drop, self.kind = block.parallel, spec.dropout_residual, block.mixer.kind
-        self.norm_mixer = _norm(spec)
-        self.mixer: Any = block.mixer.build(spec.width, **context)
-        self.norm_mlp = _norm(spec) if block.mlp != "none" else None
-        if block.mlp in ("gelu", "swiglu"):
-            self.mlp = MLP(spec.width, round(spec.width * spec.mlp_ratio), gated=block.mlp == "swiglu")
-        else:
-            self.mlp = nn.Identity()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self._finish(x, _after(self.norm_mixer, x, self.mixer))
-
-    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        mixed, state = self.mixer.step(self.norm_mixer(x), state)
-        return self._finish(x, mixed), state
-
-    def _finish(self, x: Tensor, mixed: Tensor) -> Tensor:
-        mixed = rng.dropout(mixed, self.drop)
-        if self.norm_mlp is None:
-            return mixed
-        seen = x if self.parallel else x + mixed
-        return mixed + rng.dropout(_after(self.norm_mlp, seen, self.mlp), self.drop)
-
-
-if TYPE_CHECKING:
-    Layers = list[Layer]
-else:
-    Layers = nn.ModuleList
 
 
 class Model(nn.Module):
@@ -109,34 +44,9 @@ class Model(nn.Module):
         if spec.second and spec.second.gate != "none":
             shape = () if spec.second.gate == "scalar" else (spec.width,)
             self.gates = nn.ParameterList(nn.Parameter(torch.zeros(shape)) for _ in range(spec.layers))
-        self.norm = _norm(spec)
+        self.norm = norm_of(spec)
         self.head = None if spec.tie else nn.Linear(spec.width, rows, bias=False)
-        self._initialise()
-
-    def _initialise(self) -> None:
-        """N(0, SPREAD^2) everywhere, ends of residual branches smaller; then what a mixer's own law asks for."""
-        released = self.spec.residual == "released"
-        for name, module in self.named_modules():
-            if isinstance(module, nn.Linear) and not (released and self._is_transformer(name)):
-                nn.init.normal_(module.weight, std=SPREAD)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-                if name.endswith("out"):
-                    with torch.no_grad():
-                        module.weight /= math.sqrt(2 * self.spec.layers)
-            elif isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=SPREAD)
-        for module in self.modules():
-            if callable(own := getattr(module, "initialise", None)):
-                own()
-
-    def _is_transformer(self, name: str) -> bool:
-        """Whether a submodule is in a hybrid's attention layer: the published code leaves those as PyTorch made them."""
-        kinds = {layer.kind for layer in [*self.layers, *self.second]}
-        if len(kinds) < 2 or not name.startswith(("layers.", "second.")):
-            return False
-        group, index = name.split(".")[:2]
-        return getattr(self, group)[int(index)].kind == "attention"
+        initialise(self)
 
     def forward(self, tokens: Tensor, positions: Tensor | None = None, answers: Tensor | None = None) -> Any:
         """Logits (batch, answers, vocabulary) at `positions` (batch, answers), or at every position.
@@ -272,17 +182,3 @@ def sinusoid(position: Tensor, width: int, dtype: torch.dtype) -> Tensor:
     frequency = 10_000.0 ** (-torch.arange(0, width, 2, device=position.device) / width)  # (ceil(width/2),)
     angle = position[:, None] * frequency
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :width].to(dtype)
-
-
-def _after(norm: Norm, x: Tensor, part: nn.Module) -> Tensor:
-    """part(norm(x)); for training on a GPU in the part's own way where it has one (ops/norms.py), unless a hook listens to it."""
-    own = getattr(part, "after_norm", None) if _trains_on_gpu(x) and not heard(part) else None
-    return part(norm(x)) if own is None else own(norm, x)
-
-
-def _trains_on_gpu(x: Tensor) -> bool:
-    return x.is_cuda and torch.is_grad_enabled()
-
-
-def _norm(spec: ModelSpec) -> Norm:
-    return nn.LayerNorm(spec.width) if spec.norm == "layer" else nn.RMSNorm(spec.width, eps=1e-5)

@@ -1,7 +1,6 @@
 """What a model is, as a specification: mixers, their order, and everything around them."""
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -12,8 +11,6 @@ MLP = Literal["gelu", "swiglu", "none", "identity"]
 Positions = Literal["none", "learned", "sinusoidal", "rotary", "alibi", "hard_alibi", "relative"]
 ADDED = ("learned", "sinusoidal")
 """Positions that are added to the embedding; the others act inside the mixers that take them."""
-WANTS_POSITIONS = ("attention", "based")
-"""Mixers that get learned positions unless told otherwise (Okpekpe & Orvieto, A.2)."""
 
 
 class BlockSpec(Spec):
@@ -38,30 +35,34 @@ class SecondStream(Spec):
     """Which stream the gate is on."""
 
 
+def _attention() -> Any:
+    return MixerSpec(kind="attention")
+
+
 class ModelSpec(Spec):
     """A sequence model: embedding (+ positions), layers, norm, head."""
 
-    mixer: AnyMixer = Field(default_factory=lambda: MixerSpec(kind="attention"))
+    mixer: AnyMixer = Field(default_factory=_attention)
     """The mixer of every layer, unless `pattern` says otherwise."""
-    width: int = Field(64, ge=1)
+    width: int = Field(default=64, ge=1)
     """Channels of the residual stream."""
-    layers: int = Field(2, ge=1)
+    layers: int = Field(default=2, ge=1)
     """How many layers; a layer is a mixer and what follows it."""
     mlp: MLP = "gelu"
     """What follows each mixer: a GELU or SwiGLU network, `none`, or `identity` (Zoology's: adds a normalised copy)."""
-    mlp_ratio: float = Field(4.0, gt=0)
+    mlp_ratio: float = Field(default=4.0, gt=0)
     """Width of the MLP over width of the model."""
     parallel: bool = False
     """Mixer and MLP side by side instead of one after the other (GPT-NeoX)."""
     norm: Literal["layer", "rms"] = "layer"
     """LayerNorm or RMSNorm, before each mixer and MLP and before the head."""
-    positions: Positions
+    positions: Positions | None = None
     """Positions. Left out: `learned` where a layer is attention or Based, else `none`."""
     tie: bool = True
     """Whether the head is the embedding transposed."""
-    dropout_embedding: float = Field(0.0, ge=0, lt=1)
+    dropout_embedding: float = Field(default=0.0, ge=0, lt=1)
     """Share of the embedding's outputs dropped in training."""
-    dropout_residual: float = Field(0.0, ge=0, lt=1)
+    dropout_residual: float = Field(default=0.0, ge=0, lt=1)
     """Share of each branch's outputs dropped in training."""
     pattern: str = ""
     """The order of unlike layers, repeated until `layers` are reached: `MMT` with `blocks: {M: .., T: ..}`."""
@@ -72,17 +73,17 @@ class ModelSpec(Spec):
     residual: Literal["clean", "released"] = "clean"
     """`released`: the residual sums, initialisation and padded vocabulary of Retrievit's published code."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _default_positions(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and "positions" not in data:
-            kinds = {_kind(data.get("mixer", "attention"))} if not data.get("pattern") else set()
-            kinds |= {_kind(_get(block, "mixer")) for block in (data.get("blocks") or {}).values()}
-            return {**data, "positions": "learned" if kinds & set(WANTS_POSITIONS) else "none"}
-        return data
+    @model_validator(mode="after")
+    def _default_positions(self) -> Self:
+        if self.positions is None:
+            mixers = [] if self.pattern else [self.mixer]
+            mixers += [block.mixer for block in self.blocks.values()]
+            wanted = any(mixer.wants_positions for mixer in mixers)
+            object.__setattr__(self, "positions", "learned" if wanted else "none")  # frozen from here on
+        return self
 
     @model_validator(mode="after")
-    def _known_letters(self) -> "ModelSpec":
+    def _known_letters(self) -> Self:
         for letter in self.pattern:
             if letter not in self.blocks:
                 raise SpecError(
@@ -127,11 +128,3 @@ class ModelSpec(Spec):
         if self.pattern:
             return "-".join(short(self.blocks[letter].mixer) for letter in self.pattern)
         return short(self.mixer) + (f" | {short(self.second.block.mixer)}" if self.second else "")
-
-
-def _get(data: Any, name: str) -> Any:
-    return data.get(name) if isinstance(data, Mapping) else getattr(data, name, None)
-
-
-def _kind(mixer: Any) -> str:
-    return mixer if isinstance(mixer, str) else str(_get(mixer, "kind"))

@@ -5,7 +5,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
@@ -49,7 +49,7 @@ class Spec(BaseModel):
         """Twelve digits are meant; two libraries' ranges differ in the last bit, and must not be two runs."""
         return float(f"{value:.12g}") if isinstance(value, float) else value
 
-    def changed(self, **fields: Any) -> "Any":
+    def changed(self, **fields: Any) -> Self:
         """The same specification with other values in some fields, checked again."""
         own = {
             name: getattr(self, name) for name in type(self).model_fields

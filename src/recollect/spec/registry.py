@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from recollect.spec.base import SpecError, nearest
-from recollect.spec.source import is_reference, load, source_digest
+from recollect.spec.source import is_reference, load, reference, source_digest
 
 T = TypeVar("T")
 
@@ -45,6 +45,18 @@ class Registry(Generic[T]):
         self._check(name, found)
         return found
 
+    def name(self, entry: Any) -> str:
+        """The name that another process finds an entry by, which is given by that name or as the class itself."""
+        if isinstance(entry, str):
+            return entry
+        place = f"{getattr(entry, '__module__', '')}:{getattr(entry, '__qualname__', '')}"
+        for name, own in self.built_in.items():
+            if own == place:
+                return name
+        self._check(place, entry)
+        offered = {found.value: name for name, found in self._entry_points().items()}
+        return offered.get(place) or reference(entry)
+
     def _check(self, name: str, found: Any) -> None:
         if not self._base:
             return
@@ -54,11 +66,6 @@ class Registry(Generic[T]):
             raise SpecError(
                 f"{self.what} {name!r} is {found!r}, not a class derived from {self._base.replace(':', '.')}"
             )
-
-    def name(self, entry: type) -> str:
-        """The name under which a class is built in; empty where it is not."""
-        place = f"{entry.__module__}:{entry.__qualname__}"
-        return next((name for name, other in self.built_in.items() if other == place), "")
 
     def source(self, name: str) -> str:
         """A hash of the code behind a name, so that an edited file makes new runs; empty for what is built in."""

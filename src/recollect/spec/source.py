@@ -2,17 +2,27 @@
 
 import hashlib
 import importlib
-import importlib.util
 import inspect
+import re
 import sys
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import reduce
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
-from recollect.spec.base import SpecError, nearest
+from recollect.spec.base import SpecError, digest, nearest
+from recollect.spec.cells import CELLS, cell_text, write_cell
+from recollect.spec.definitions import MAIN
+from recollect.spec.files import file_of, line_of, load_file, loaded_files, shown
+from recollect.spec.imports import closure, digest_of
 
-_FILE = "recollect_file_"
-"""How the modules that are made of files are called."""
+Thing = type | Callable[..., Any]
+"""What a name can stand for: a class or a function."""
+NAMED_FILE = re.compile(r"(.+\.py):([^\W\d][\w.]*)")
+"""How a specification names a class in a file of the user's own."""
+_placed: list[Path] = []
+"""Folders below which the files of specifications lie: see `files_at`."""
 
 
 def is_reference(name: str) -> bool:
@@ -23,68 +33,102 @@ def is_reference(name: str) -> bool:
 def load(reference: str) -> Any:
     """The object that `module:Name` or `path/to/file.py:Name` names."""
     place, _, name = reference.rpartition(":")
-    module = _from_file(Path(place)) if place.endswith(".py") else _from_module(place)
-    if not hasattr(module, name):
+    module = load_file(_where(place)) if place.endswith(".py") else _from_module(place)
+    try:
+        return reduce(getattr, name.split("."), module)
+    except AttributeError:
         classes = [
             n for n, value in vars(module).items() if inspect.isclass(value) and value.__module__ == module.__name__
         ]
+        choices = nearest(name, classes) if classes else "it defines no class"
+        raise SpecError(f"{reference}: {place} has no {name!r}; {choices}") from None
+
+
+def reference(thing: Thing, cells: Path = CELLS) -> str:
+    """The name that `load` finds a class or function by, in another process too.
+
+    What was loaded from a file is `file.py:Name`, relative to the working directory where it lies below it; what a notebook cell
+    or a script defines is written to a file in `cells` and found there; all else is `module:Name`.
+    """
+    module, name = thing.__module__, thing.__qualname__
+    if "<locals>" in name:
         raise SpecError(
-            f"{reference}: {place} has no {name!r}; {nearest(name, classes) if classes else 'it defines no class'}"
+            f"{name} is defined inside a function, where no other process finds it, and whose variables it may use: define it "
+            "at the top level of a file or of a notebook cell"
         )
-    return getattr(module, name)
+    if module in MAIN:
+        return f"{write_cell(thing, cells).as_posix()}:{name}"
+    path = file_of(module)
+    return f"{module if path is None else shown(path)}:{name}"
 
 
-def reference(thing: type) -> str:
-    """The name that `load` finds a class by, in another process too."""
-    module = sys.modules[thing.__module__]
-    place = module.__file__ if thing.__module__.startswith(_FILE) else thing.__module__
-    return f"{place}:{thing.__qualname__}"
-
-
-def source_digest(thing: type) -> str:
-    """A hash of the file that defines a class, so that an edited file makes new runs."""
+def source_digest(thing: Thing) -> str:
+    """A hash of the file that defines a class and of all that it imports from its own folder, so that an edited file makes new
+    runs."""
+    module = thing.__module__
+    if module in MAIN:
+        return hashlib.sha256(cell_text(thing).encode()).hexdigest()[:16]
+    if file_of(module) is not None:
+        return digest_of(loaded_files(module))
     try:
-        text = Path(inspect.getfile(thing)).read_bytes()
+        path = Path(inspect.getfile(thing))
+        package = getattr(sys.modules.get(module), "__package__", "") or ""
+        return digest_of(closure(path, package))
     except (OSError, TypeError) as error:
         raise SpecError(
             f"{thing.__qualname__}: its source file cannot be read, so runs of it cannot be told apart: {error}"
         ) from None
-    return hashlib.sha256(text).hexdigest()[:16]
 
 
-def _from_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise SpecError(f"no file {str(path)!r}")
-    # The name carries the content, so an edited file is loaded anew even within one process.
-    name = f"{_FILE}{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}_{path.stem}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path.resolve())
-    assert spec is not None, path
-    assert spec.loader is not None, path
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pydantic look a class's module up while it is being defined
+def own_files(spec: Any) -> dict[str, Path]:
+    """The files behind every `file.py:Name` in a specification's plain data, with the files beside them that they import, each by
+    the name that it gets below another folder (see `files_at`)."""
+    found: dict[str, Path] = {}
+    for name in sorted(named_files(spec)):
+        top, *beside = closure(Path(name).resolve()).items()
+        found[portable(name)] = top[1].path
+        found.update({(PurePosixPath(portable(name)).parent / other).as_posix(): file.path for other, file in beside})
+    return found
+
+
+def named_files(spec: Any) -> set[str]:
+    """The files that a specification's plain data names classes in, as they are written there."""
+    if isinstance(spec, dict | list | tuple):
+        return set().union(*map(named_files, spec.values() if isinstance(spec, dict) else spec))
+    found = NAMED_FILE.fullmatch(spec) if isinstance(spec, str) else None
+    return {found[1]} if found and Path(found[1]).is_file() else set()
+
+
+def portable(name: str) -> str:
+    """The name of a file below any folder: as it is written, but for a path that leads out of the folder."""
+    path = PurePath(name)
+    if path.is_absolute() or ".." in path.parts:
+        return f"outside-{digest(path.parent.as_posix())[:8]}/{path.name}"
+    return path.as_posix()
+
+
+@contextmanager
+def files_at(folder: Path) -> Iterator[None]:
+    """While it lasts, a specification's files are those that lie below `folder` under their portable names, so that a run is what
+    it was on the machine that named them."""
+    _placed.append(folder)
     try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
-        raise SpecError(f"{path}: importing it raised {type(error).__name__}: {error}{_beside(path, error)}") from error
-    return module
+        yield
+    finally:
+        _placed.remove(folder)
 
 
-def _beside(path: Path, error: BaseException) -> str:
-    """What to do where a file wants to import another that lies beside it."""
-    name = str(error.name).partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    if not name or not any(path.with_name(other).exists() for other in (f"{name}.py", name)):
-        return ""
-    return (
-        f" ({name} lies beside it, but a file is loaded alone, so that the identity of its runs covers all of its code: put both "
-        "into one file, or install them as a package and name it as module:Name)"
-    )
+def _where(place: str) -> Path:
+    moved = (folder / portable(place) for folder in reversed(_placed))
+    return next((path for path in moved if path.is_file()), Path(place))
 
 
-def _from_module(name: str) -> ModuleType:
+def _from_module(name: str) -> Any:
     try:
         return importlib.import_module(name)
-    except ImportError as error:
-        raise SpecError(f"cannot import module {name!r}: {error}") from None
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+            raise SpecError(f"cannot import module {name!r}: {error}") from None
+        raise SpecError(
+            f"importing module {name!r} raised {type(error).__name__}: {error} ({line_of(error)})"
+        ) from error

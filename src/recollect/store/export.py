@@ -6,11 +6,10 @@ it again: on the CPU to the bit, on a GPU within its tolerance. The folder holds
     model.safetensors   the trained parameters
     spec.json           the whole specification of the run, how it ended, and with which versions
     load.py             an example: prints the accuracy on rows that the model has never seen
-    *.py                the user's own mixers and tasks, where the run names files
+    code/               the user's own mixers and tasks with the files that they import, where the run names files
 """
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from safetensors import SafetensorError
 
 from recollect.models.model import Model, build
 from recollect.spec import SpecError, finite
+from recollect.spec.source import NAMED_FILE, named_files, own_files, portable
 from recollect.store.files import StoreError
 from recollect.store.records import StoredRun
 from recollect.store.store import Store
@@ -31,9 +31,7 @@ from recollect.train.events import Ended, Measured
 from recollect.train.loop import train
 from recollect.train.spec import RunSpec
 
-WEIGHTS, SPECIFICATION, LOADER = "model.safetensors", "spec.json", "load.py"
-_OWN_FILE = re.compile(r"(.+\.py):(\w+)")
-"""How a specification names a class in a file of the user's own."""
+WEIGHTS, SPECIFICATION, LOADER, CODE = "model.safetensors", "spec.json", "load.py", "code"
 _LOADER = '''"""{title}, trained on {task} (run {id}): prints its accuracy on rows that it has never seen."""
 
 from pathlib import Path
@@ -114,14 +112,15 @@ def export(
         final = {name: finite(value) for name, value in ended.final.items()}
         weights, status, step = ended.weights, ended.status, ended.step
     spec = found.run.model_dump(mode="json")
-    files = {path: f"{i}_{Path(path).name}" for i, path in enumerate(sorted(_own_files(spec)))}
+    files = {name: f"{CODE}/{portable(name)}" for name in sorted(named_files(spec))}
     about = {
         "id": found.id, "run": spec, "files": files, "status": status, "step": step, "final": final,
         "device": device, "versions": versions(),
     }  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
-    for path, name in files.items():
-        shutil.copyfile(path, folder / name)
+    for name, path in own_files(spec).items():
+        (folder / CODE / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, folder / CODE / name)
     (folder / WEIGHTS).write_bytes(weights)
     text = _LOADER.format(title=found.run.model.title, task=found.run.task.kind, id=found.id)
     (folder / LOADER).write_text(text)
@@ -172,21 +171,11 @@ def load(folder: str | Path) -> Model:
     return model.requires_grad_(False)
 
 
-def _own_files(spec: Any) -> set[str]:
-    """The files that a specification names classes in."""
-    if isinstance(spec, dict):
-        return set().union(*map(_own_files, spec.values())) if spec else set()
-    if isinstance(spec, list):
-        return set().union(*map(_own_files, spec)) if spec else set()
-    found = _OWN_FILE.fullmatch(spec) if isinstance(spec, str) else None
-    return {found[1]} if found else set()
-
-
 def _moved(spec: Any, places: dict[str, str]) -> Any:
     """The specification with its files at other places."""
     if isinstance(spec, dict):
         return {name: _moved(value, places) for name, value in spec.items()}
     if isinstance(spec, list):
         return [_moved(value, places) for value in spec]
-    found = _OWN_FILE.fullmatch(spec) if isinstance(spec, str) else None
-    return f"{places[found[1]]}:{found[2]}" if found else spec
+    found = NAMED_FILE.fullmatch(spec) if isinstance(spec, str) else None
+    return f"{places[found[1]]}:{found[2]}" if found and found[1] in places else spec

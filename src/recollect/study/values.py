@@ -12,7 +12,6 @@ from recollect.mixers import MIXERS
 from recollect.mixers.spec import MixerSpec
 from recollect.spec import Spec, SpecError
 from recollect.spec.registry import Registry
-from recollect.spec.source import reference
 from recollect.tasks import TASKS
 from recollect.tasks.base import Task
 from recollect.train.optimisers import OPTIMISERS
@@ -64,7 +63,7 @@ def _name(cls: type, path: str) -> str:
     """The name that finds a class in another process."""
     for base, registry in _CLASSES:
         if issubclass(cls, base):
-            return registry.name(cls) or reference(cls)
+            return registry.name(cls)
     raise SpecError(
         f"{path}: {cls.__name__} is neither a mixer (an nn.Module), nor a task, nor an optimiser, nor a schedule"
     )

@@ -3,7 +3,7 @@
 A row is `k1 v1 .. kK vK q`: K distinct keys, each with its value, then one of the keys. The answer is read at `q`.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -28,7 +28,7 @@ class AR(Task):
     accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
 
     @model_validator(mode="after")
-    def _possible(self) -> "AR":
+    def _possible(self) -> Self:
         most = self.vocab // 2 - 1
         if self.pairs > most:
             raise SpecError(f"ar: pairs {self.pairs} exceed the {most} keys that vocab {self.vocab} has")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from recollect import rng
 from recollect.rng import Stream
-from recollect.spec import Spec
+from recollect.spec import Spec, SpecError
 from recollect.spec.source import reference, source_digest
 
 
@@ -63,10 +63,10 @@ class Task(Spec):
     @model_validator(mode="before")
     @classmethod
     def _found_by(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and cls.model_fields["kind"].default == "":
-            found_by = {"kind": reference(cls)}
-            return {**found_by, **{name: value for name, value in data.items() if name != "source"}}
-        return data
+        if not isinstance(data, Mapping) or cls.model_fields["kind"].default:
+            return data
+        fields = {name: value for name, value in data.items() if name != "source"}
+        return fields if "kind" in fields else {"kind": _name(cls), **fields}
 
     @model_serializer(mode="wrap")
     def _with_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -111,6 +111,14 @@ class Task(Spec):
     def batch(self, seed: int, purpose: str, rows: int, device: str = "cpu") -> Batch:
         """The first `rows` rows of a seed: for looking at a task, and for tests."""
         return self.sample(rng.stream(seed, purpose, torch.arange(rows, device=device)))
+
+
+def _name(cls: type[Task]) -> str:
+    """What other processes find a task's class by; where none can, the task can still be looked at."""
+    try:
+        return reference(cls)
+    except SpecError:
+        return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def redrawn(stream: Stream, draw: Callable[[Stream, Tensor], tuple[Tensor, Tensor]]) -> Tensor:

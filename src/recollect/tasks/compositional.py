@@ -4,7 +4,7 @@ A row picks a few first parts and a few second parts, and binds K of their combi
 combination `a b` once, in random order. The answer is read at `b` and is never fed.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -28,7 +28,7 @@ class Compositional(Task):
     accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
 
     @model_validator(mode="after")
-    def _possible(self) -> "Compositional":
+    def _possible(self) -> Self:
         if self.pairs > self.parts**2:
             raise SpecError(f"compositional: pairs {self.pairs} exceed parts {self.parts} ** 2 = {self.parts**2} keys")
         if self.parts > self.vocab // 4 - 1 or self.pairs > self.vocab // 2:

@@ -4,7 +4,7 @@ An example is `$x|x.`: a string of i.i.d. letters, then the same string again. T
 one token before it stands. A row is one example, or, packed, as many as fill the context, the last one cut off.
 """
 
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -33,7 +33,7 @@ class Copy(Task):
     """Tokens in a packed row."""
 
     @model_validator(mode="after")
-    def _possible(self) -> "Copy":
+    def _possible(self) -> Self:
         if self.min_length > self.length:
             raise SpecError(f"copy: min_length {self.min_length} must be at most length {self.length}")
         if self.packed and self._example > self.context:

@@ -5,7 +5,7 @@ a different k-gram. The model decodes k tokens on its own. Error rate: the share
 Preference rate of a segment: the share that match its k-gram. Formats and vocabulary are the clean n-gram task's.
 """
 
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -38,7 +38,7 @@ class Duplicates(Task):
     follows it there is scored as an error."""
 
     @model_validator(mode="after")
-    def _possible(self) -> "Duplicates":
+    def _possible(self) -> Self:
         if self.segment < self.n + self.k:
             raise SpecError(
                 f"duplicates: a segment of length {self.length} / segments {self.segments} = {self.segment} tokens "

@@ -5,7 +5,7 @@ Then every pair is repeated once, in random order. Each token of the repeated va
 Two keys may share tokens, and one may begin as another does; as a whole they differ.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -33,7 +33,7 @@ class Fuzzy(Task):
     accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
 
     @model_validator(mode="after")
-    def _possible(self) -> "Fuzzy":
+    def _possible(self) -> Self:
         letters = self.vocab // 2 - 1
         if self.pairs > letters:
             raise SpecError(

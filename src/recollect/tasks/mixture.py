@@ -3,7 +3,7 @@
 Row r is a row of part r modulo the number of parts, padded to the longest. The tag `part` gives accuracy part by part.
 """
 
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -25,7 +25,7 @@ class Mixture(Task):
     """The tasks; all with the same vocabulary and the same headline accuracy."""
 
     @model_validator(mode="after")
-    def _possible(self) -> "Mixture":
+    def _possible(self) -> Self:
         for i, part in enumerate(self.parts):
             if isinstance(part, Mixture | Duplicates):
                 raise SpecError(f"mixture: part {i} is {part.kind!r}, which cannot be a part")

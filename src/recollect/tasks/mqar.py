@@ -5,7 +5,7 @@ The answer is read at the query token and is never fed.
 """
 
 from functools import cache
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -39,7 +39,7 @@ class MQAR(Task):
     accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
 
     @model_validator(mode="after")
-    def _possible(self) -> "MQAR":
+    def _possible(self) -> Self:
         if self.length % 2:
             raise SpecError(f"{self.kind}: length {self.length} is odd; it must be even")
         if 4 * self.pairs > self.length:

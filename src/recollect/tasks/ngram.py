@@ -11,7 +11,7 @@ The answers are read one token before they stand. The full stop counts in the lo
 """
 
 from string import ascii_letters
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -57,7 +57,7 @@ class NGram(Task):
     """`clean`: as in Retrievit, the query occurs once. `jelassi`: another format, and the query may occur again."""
 
     @model_validator(mode="after")
-    def _possible(self) -> "NGram":
+    def _possible(self) -> Self:
         if not self.n + self.k <= self.min_length <= self.length:
             raise SpecError(
                 f"ngram: min_length {self.min_length} must be at least n + k = {self.n + self.k} "

@@ -4,7 +4,7 @@ The context holds K key-value pairs, and tokens of a vocabulary of their own any
 asked once, in random order. The answer is read at the key and is never fed.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -31,7 +31,7 @@ class Noisy(Task):
     accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
 
     @model_validator(mode="after")
-    def _possible(self) -> "Noisy":
+    def _possible(self) -> Self:
         if 3 * self.pairs > self.length:
             raise SpecError(
                 f"noisy: pairs {self.pairs} do not fit length {self.length}: "

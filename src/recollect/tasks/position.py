@@ -7,7 +7,7 @@
 model that knows nothing gives log(length) for it and nothing for `bos`: a mean loss of log(length) / 2.
 """
 
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -34,7 +34,7 @@ class Position(Task):
     are drawn with replacement, and only the queried one stands once."""
 
     @model_validator(mode="after")
-    def _possible(self) -> "Position":
+    def _possible(self) -> Self:
         if self.variant == "permutation" and self.alphabet < self.length:
             raise SpecError(f"position: symbols {self.symbols} are too few for a permutation of length {self.length}")
         return self

@@ -4,7 +4,7 @@ A few symbols stand at random places among blanks; then follow as many marks, an
 in the order in which they stood. The spacing is random, so a fixed filter cannot do it. The answers are never fed.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -29,7 +29,7 @@ class SelectiveCopy(Task):
     accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
 
     @model_validator(mode="after")
-    def _possible(self) -> "SelectiveCopy":
+    def _possible(self) -> Self:
         if self.items > self.length:
             raise SpecError(f"selective_copy: items {self.items} do not fit length {self.length}")
         return self

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, SerializeAsAny
 
 from recollect.spec import SpecError, nearest
+from recollect.spec.definitions import MAIN
 from recollect.spec.source import is_reference
 from recollect.tasks import TASKS
 from recollect.tasks.base import Task
@@ -20,14 +21,17 @@ def task_class(kind: str) -> type[Task]:
 
 
 def as_task(value: Any) -> Task:
-    """A task from a task, a kind (all defaults) or a mapping with `kind`."""
+    """A task from a task, a kind or a class (all defaults), or a mapping with `kind`."""
     if isinstance(value, Task):
+        if type(value).__module__ in MAIN:  # as other processes have it: see recollect.spec.cells
+            return task_class(value.kind).model_validate(dict(value))
         return value
-    if isinstance(value, str):
+    if isinstance(value, str | type):
         value = {"kind": value}
-    if not isinstance(value, Mapping) or not isinstance(value.get("kind"), str):
-        raise SpecError(f"a task is a kind, or a mapping with a `kind`, got {value!r}: {nearest('', TASKS)}")
-    return task_class(value["kind"]).model_validate(dict(value))
+    if not isinstance(value, Mapping) or not isinstance(value.get("kind"), str | type):
+        raise SpecError(f"a task is a kind, a class, or a mapping with a `kind`, got {value!r}: {nearest('', TASKS)}")
+    kind = TASKS.name(value["kind"])
+    return task_class(kind).model_validate({**value, "kind": kind})
 
 
 AnyTask = Annotated[SerializeAsAny[Task], BeforeValidator(as_task)]

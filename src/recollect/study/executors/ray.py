@@ -1,8 +1,8 @@
 """On a Ray cluster: each cohort is a task that streams its reports, snapshots included, to this process.
 
 Ray decides where a task runs. It does not repeat one by itself: the cohort goes on from its last snapshot, which only
-the process that writes the store knows. Every node needs recollect; a study's own files, named relative to the working
-directory, are sent along.
+the process that writes the store knows. Every node needs recollect; a study's own files, with those beside them that they
+import, are sent along.
 """
 
 import os
@@ -18,7 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from recollect.spec import SpecError
+from recollect.spec import SpecError, digest
+from recollect.spec.source import files_at, own_files
 from recollect.study.executors.base import Broken, Done, Executor, Job, Report, Resources, attempt
 from recollect.train.checkpoint import EVERY
 from recollect.train.spec import RunSpec
@@ -133,20 +134,20 @@ def _resolved(address: str) -> str:
     return canonicalize_bootstrap_address(address) or address
 
 
-def _own_files(run: RunSpec) -> dict[str, str]:
-    """The source of the user's files that a run names by a relative path."""
-    names = set(re.findall(r'"([^"]+\.py):\w+"', run.model_dump_json()))
-    return {name: Path(name).read_text() for name in names if not Path(name).is_absolute()}
+def _own_files(run: RunSpec) -> dict[str, bytes]:
+    """The content of the user's files that a run needs, by the names that they get on a node."""
+    return {name: path.read_bytes() for name, path in own_files(run.model_dump(mode="json")).items()}
 
 
 def _attempt(
-    specs: list[str], files: dict[str, str], device: str, saved: bytes | None, every: float, weights: bool
+    specs: list[str], files: dict[str, bytes], device: str, saved: bytes | None, every: float, weights: bool
 ) -> Iterator[Report]:
     """What a node does: put the study's own files in place, then train."""
-    with chdir(_folder().name if files else "."):
-        for name, source in files.items():
-            Path(name).parent.mkdir(parents=True, exist_ok=True)
-            Path(name).write_text(source)
+    folder = Path(_folder().name, digest({name: source.hex() for name, source in files.items()}))
+    for name, source in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(source)
+    with chdir(folder if files else "."), files_at(folder):
         yield from attempt([RunSpec.model_validate_json(spec) for spec in specs], device, saved, every, weights)
 
 

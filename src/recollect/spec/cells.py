@@ -1,0 +1,186 @@
+"""A class that a notebook cell or a script defines, as a file of its own: its source, and what it uses of the notebook's globals.
+
+Other processes cannot import a notebook, and its other cells are no part of what a class is. So the class is written to a file
+together with the imports, constants, functions and classes that it uses, and is found there from then on. The text depends on
+these alone: the same cell gives the same file in another session; an edited cell, or another value of a constant, a new file.
+"""
+
+import __future__
+
+import ast
+import builtins
+import hashlib
+import math
+import os
+import subprocess
+import sys
+from functools import cache
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, get_args, get_origin
+
+from recollect.spec.base import SpecError
+from recollect.spec.definitions import MAIN, Definition, definition, import_of
+from recollect.spec.imports import reach
+
+CELLS = Path("results/cells")
+"""Where the files are kept."""
+
+
+def write_cell(thing: Any, folder: Path = CELLS) -> Path:
+    """The file of a class or function that a notebook or script defines, written unless it is there."""
+    text = cell_text(thing)
+    path = folder / f"{thing.__qualname__.partition('.')[0]}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.py"
+    try:
+        if not path.is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            draft = path.with_suffix(f".{os.getpid()}.draft")
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(path)
+        elif path.read_text(encoding="utf-8") != text:
+            raise SpecError(f"{path} has been edited since it was written for {thing.__qualname__}: delete it")
+    except OSError as error:
+        raise SpecError(f"{thing.__qualname__} cannot be written to {path}: {error}") from None
+    return path
+
+
+def cell_text(thing: Any) -> str:
+    """The text of that file: imports, constants, then definitions, each after those that it needs."""
+    main, top = vars(sys.modules[thing.__module__]), thing.__qualname__.partition(".")[0]
+    parts = _Parts(top, main if "." in thing.__qualname__ else {**main, top: thing})
+    parts.add(top)
+    head = [f'"""{top}, as a notebook or a script defined it."""']
+    if main.get("annotations") is __future__.annotations:
+        head.append("from __future__ import annotations")
+    head += ["\n".join(sorted(parts.imports)), "\n".join(sorted(parts.constants.values()))]
+    return "\n\n".join(filter(None, head)) + "".join(f"\n\n\n{source}" for source in parts.ordered()) + "\n"
+
+
+class _Parts:
+    """What a class is made of, as far as it has been found."""
+
+    def __init__(self, title: str, main: dict[str, Any]):
+        self.title, self.main = title, main
+        self.imports: set[str] = set()
+        self.constants: dict[str, str] = {}
+        self.definitions: dict[str, Definition] = {}
+
+    def add(self, name: str) -> None:
+        """Take in a global and all that it uses."""
+        value = self.main[name]
+        if isinstance(value, ModuleType):
+            self._import(name, value.__name__)
+        elif (constant := _constant(value)) is not None:
+            self.constants[name] = f"{name} = {constant}"
+        elif getattr(value, "__module__", None) in MAIN and hasattr(value, "__qualname__"):
+            self._define(name, value)
+        elif found := _home(value) or import_of(name, value):
+            self._import(name, *found)
+        else:
+            raise self._refused(name, f"a {type(value).__name__}", "make it inside the class, or ")
+
+    def ordered(self) -> list[str]:
+        """The sources, each after those that it uses, unless these need it themselves when they are made."""
+        done: dict[str, None] = {}
+        active: set[str] = set()
+
+        def needs(name: str) -> list[str]:
+            return reach(name, lambda one: self.definitions[one].at_once & self.definitions.keys())
+
+        def visit(name: str) -> None:
+            if name in active:
+                return
+            active.add(name)
+            own = self.definitions[name]
+            for other in sorted((own.at_once | own.later) & self.definitions.keys()):
+                if name not in needs(other):
+                    visit(other)
+            done[name] = None
+
+        for name in sorted(self.definitions):
+            visit(name)
+        return [self.definitions[name].source for name in done]
+
+    def _define(self, name: str, value: Any) -> None:
+        own = value.__name__
+        if "<locals>" in value.__qualname__:
+            raise self._refused(name, "defined inside a function, whose variables it may use", "define it outside, or ")
+        if own != name and self.main.get(own) is value:
+            found: Definition | None = Definition(f"{name} = {own}", frozenset({own}))
+        else:
+            found = definition(name, value)
+        if found is None:
+            raise self._refused(name, "whose source is not kept (as at a plain Python prompt, or under %%time)")
+        self.definitions[name] = found
+        for other in sorted((found.at_once | found.later) - self.definitions.keys()):
+            if other in self.main and not other.startswith("__"):
+                self.add(other)
+            elif not hasattr(builtins, other) and other not in self.main:
+                raise self._refused(other, "which is not defined", "define it, or ")
+        for node in ast.walk(
+            ast.parse(found.source)
+        ):  # `import a.b` binds a: what is used below it must be imported too
+            dotted = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+            if (top := dotted.partition(".")[0]) and dotted in sys.modules and self.main.get(top) is sys.modules[top]:
+                self.imports.add(f"import {dotted}")
+
+    def _import(self, name: str, module: str, attribute: str = "") -> None:
+        if not _found_elsewhere(module.partition(".")[0]):
+            where = getattr(sys.modules.get(module), "__file__", None)
+            raise self._refused(
+                name, f"of the module {module}, which only this process finds (in {where})", "install that module, or "
+            )
+        what = attribute or module
+        line = f"from {module} import {attribute}" if attribute else f"import {module}"
+        self.imports.add(line if what == name else f"{line} as {name}")
+
+    def _refused(self, name: str, what: str, way_out: str = "") -> SpecError:
+        uses = f"{self.title} is" if name == self.title else f"{self.title} uses {name!r},"
+        return SpecError(
+            f"{uses} {what}, so that no other process has it: {way_out}put {self.title} into a file "
+            f"and name it as file.py:{self.title}"
+        )
+
+
+def _home(value: Any) -> tuple[str, str] | None:
+    """The module and name that a class or function of a module can be imported by."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", getattr(value, "__name__", None))
+    if isinstance(module, str) and isinstance(name, str) and getattr(sys.modules.get(module), name, None) is value:
+        return module, name
+    return None
+
+
+def _constant(value: Any) -> str | None:
+    """Plain data as Python text, or None where it is something else."""
+    kind = type(value)
+    if value is None or kind in (bool, int, str, bytes, complex):
+        return repr(value)
+    if kind is float:
+        return repr(value) if math.isfinite(value) else f"float({str(value)!r})"
+    if (kind.__module__, kind.__name__) == ("torch", "dtype"):
+        return f"__import__('torch').{str(value).partition('.')[2]}"
+    if kind is dict:
+        pairs = _constant([list(pair) for pair in value.items()])
+        return pairs and f"dict({pairs})"
+    if kind not in (tuple, list) and get_origin(value) is not Literal:
+        return None
+    texts = [_constant(item) for item in (get_args(value) or value)]
+    inside = "".join(f"{text}, " for text in texts)
+    form = {list: f"[{inside}]", tuple: f"({inside})"}.get(kind, f"__import__('typing').Literal[{inside}]")
+    return None if None in texts else form
+
+
+def _found_elsewhere(top: str) -> bool:
+    """Whether a process that is started in another folder finds a module."""
+    if top in (*sys.stdlib_module_names, "recollect") or PathFinder.find_spec(top, list(_fresh_path())) is not None:
+        return True
+    finders = (finder for finder in sys.meta_path if finder is not PathFinder and hasattr(finder, "find_spec"))
+    return any(finder.find_spec(top, None) is not None for finder in finders)
+
+
+@cache
+def _fresh_path() -> tuple[str, ...]:
+    """Where a new process looks for modules, but for the folder that it is started in."""
+    words = [sys.executable, "-P", "-c", "import sys; print(*sys.path, sep='\\n')"]
+    return tuple(subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines())

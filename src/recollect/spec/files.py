@@ -1,0 +1,190 @@
+"""A user's file as a module: it finds the files beside it, and an edited file is loaded anew.
+
+A file and the files of its folder that it imports become modules of a package that exists in memory only. They are executed from
+the bytes that were read when the file was named, which are the bytes that the identity of its runs is made of, also where an
+import inside a function comes much later. An `import helper` that names a file of the folder is compiled as `from . import
+helper`; all other imports are left as they are, and nothing is put into `sys.path`.
+"""
+
+import ast
+import importlib
+import importlib.abc
+import importlib.util
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path, PurePosixPath
+from types import ModuleType
+from typing import Any
+
+from recollect.spec.base import SpecError, digest
+from recollect.spec.imports import File, closure, digest_of, is_installed, lies_beside, package_of, reach
+
+_PREFIX = "recollect_file_"
+"""How the packages that are made of folders are called."""
+
+
+class _Package:
+    """The files of one folder that have been loaded together."""
+
+    def __init__(self, name: str):
+        self.name, self.files = name, dict[str, File]()
+        module = ModuleType(name, "Files of one folder.")
+        module.__path__ = []  # what makes it a package; its modules come from `_Finder`
+        sys.modules[name] = module
+
+    def holds(self, files: dict[str, File]) -> bool:
+        """Whether none of these files was another one when it was loaded."""
+        return all(self.files.get(name, file) == file for name, file in files.items())
+
+
+_packages: dict[str, _Package] = {}
+"""By name."""
+_by_folder: dict[Path, list[_Package]] = {}
+"""Those of a folder, the latest last."""
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules of these packages."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
+        package, _, inside = fullname.partition(".")
+        if package not in _packages or not inside:
+            return None
+        files, place = _packages[package].files, inside.replace(".", "/")
+        for name in (f"{place}/__init__.py", f"{place}.py", _unquoted(inside)):
+            if name in files:
+                below = [] if name.endswith("__init__.py") else None
+                loader = _Loader(name, files[name])
+                return importlib.util.spec_from_file_location(
+                    fullname, files[name].path, loader=loader, submodule_search_locations=below
+                )
+        if any(name.startswith(f"{place}/") for name in files):
+            return ModuleSpec(fullname, None, is_package=True)  # a folder without __init__.py
+        return None
+
+
+class _Loader(importlib.abc.SourceLoader):
+    """Executes a file as it was read, without a cache of compiled code, which could be that of another version."""
+
+    def __init__(self, name: str, file: File):
+        self.name, self.file = name, file
+
+    def get_filename(self, fullname: str) -> str:
+        return str(self.file.path)
+
+    def get_data(self, path: str) -> bytes:
+        return self.file.source
+
+    def source_to_code(self, data: Any, path: Any, *, _optimization: int = -1) -> Any:
+        tree = _Relative(self.name, self.file).visit(ast.parse(data, path))
+        return compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True, optimize=_optimization)
+
+
+class _Relative(ast.NodeTransformer):
+    """Makes imports of files in the folder relative, so that they are found in their package."""
+
+    def __init__(self, name: str, file: File):
+        self.level = len(package_of(name)) + 1
+        self.beside = {PurePosixPath(use).parts[0].removesuffix(".py") for use in file.uses}
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
+        if not node.level and self._is_beside(node.module or ""):
+            node.level = self.level
+        return node
+
+    def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
+        others = [alias for alias in node.names if not self._is_beside(alias.name)]
+        found: list[ast.stmt] = [ast.copy_location(ast.Import(others), node)] if others else []
+        for alias in node.names:
+            above, _, last = alias.name.rpartition(".")
+            top = alias.name.partition(".")[0]
+            if alias in others:
+                continue
+            if above:  # `import a.b` loads a.b and binds a; `import a.b as c` binds a.b
+                found.append(self._from(above, last, alias.asname or top, node))
+            if not (above and alias.asname):
+                found.append(self._from(None, top, alias.asname or top, node))
+        return found
+
+    def _is_beside(self, module: str) -> bool:
+        return module.partition(".")[0] in self.beside
+
+    def _from(self, module: str | None, name: str, bound: str, node: ast.stmt) -> ast.stmt:
+        return ast.copy_location(ast.ImportFrom(module, [ast.alias(name, bound)], self.level), node)
+
+
+def load_file(path: Path) -> ModuleType:
+    """The module that a file is, loaded anew when the file, or one of its folder that it imports, has changed."""
+    if not path.is_file():
+        raise SpecError(f"no file {str(path)!r}")
+    place = path.resolve()
+    package = _package(place.parent, closure(place))
+    try:
+        return importlib.import_module(f"{package.name}.{_quoted(place.name)}")
+    except (Exception, SystemExit) as error:
+        text = str(error.msg if isinstance(error, SyntaxError) else error).replace(f"{package.name}.", "")
+        if isinstance(error, ModuleNotFoundError):
+            top = str(error.name).removeprefix(f"{package.name}.").partition(".")[0]
+            if lies_beside(place.parent, top):
+                text += f"; {top} lies beside it, where only import statements find it"
+        raise SpecError(f"{path}: importing it raised {type(error).__name__}: {text} ({line_of(error)})") from error
+
+
+def file_of(module: str) -> Path | None:
+    """The file that a module was loaded from by `load_file`, or None where it is any other module."""
+    return Path(str(sys.modules[module].__file__)) if module.partition(".")[0] in _packages else None
+
+
+def loaded_files(module: str) -> dict[str, File]:
+    """The file of a module that `load_file` loaded, and those that it imports, as they were when it was loaded."""
+    loader: Any = sys.modules[module].__loader__
+    files = _packages[module.partition(".")[0]].files
+    return {name: files[name] for name in reach(loader.name, lambda name: files[name].uses)}
+
+
+def shown(path: Path) -> str:
+    """A path as a person writes it and another process finds it: relative to the working directory where it lies below."""
+    here = Path.cwd()
+    return (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()
+
+
+def line_of(error: BaseException) -> str:
+    """`file:line` of the user's own code where an error was raised; where no code of the user's took part, of any code."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{shown(Path(error.filename))}:{error.lineno}"
+    lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [(name, line) for name, line in lines if not (name.startswith("<frozen") or _is_library(Path(name)))]
+    name, line = (own or lines or [("no code", 0)])[-1]
+    return f"{shown(Path(name))}:{line}"
+
+
+def _is_library(path: Path) -> bool:
+    return is_installed(path) or path.is_relative_to(Path(__file__).parents[1])
+
+
+def _package(folder: Path, files: dict[str, File]) -> _Package:
+    """The package of a folder that has these files or can take them; a new one where one of them has changed."""
+    own = _by_folder.setdefault(folder, [])
+    package = next((one for one in reversed(own) if one.holds(files)), None)
+    if package is None:
+        package = _Package(
+            _PREFIX + digest([str(folder), digest_of(files), {n: file.uses for n, file in files.items()}])
+        )
+        _packages[package.name] = package
+        own.append(package)
+    package.files.update(files)
+    return package
+
+
+def _quoted(name: str) -> str:
+    """The name of a file as the name of a module, in which a dot would mean a package."""
+    return name.removesuffix(".py").replace(".", "%2e")
+
+
+def _unquoted(module: str) -> str:
+    return module.replace("%2e", ".") + ".py"
+
+
+sys.meta_path.append(_Finder())
