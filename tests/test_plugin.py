@@ -42,7 +42,7 @@ outcome = Study.load("plugged.yaml").run(store="s.sqlite", executor="shy", progr
 frame = outcome.results("all")
 assert sorted(frame["train.lr"].unique()) == [0.001, 0.1], frame
 assert outcome.searches["plugged"].grid == 12 and len(outcome.searches["plugged"].asked) == 8
-assert set(frame["model.mixer.kind"]) == {"shift", "attention"}
+assert set(frame["model"]) == {"shift(gain=2.0)", "attention"}
 assert set(frame["train.optimiser"]) == {"sign"} and set(frame["train.keep"]) == {0.2, 0.4}
 assert set(frame["train.schedule"]) == {"halves"} and set(frame["train.late"]) == {0.5}
 assert "train.beta2" not in frame, "an optimiser's own fields only"
