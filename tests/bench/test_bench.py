@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 
 from recollect.bench import timing as bench
 from recollect.cli import app
+from recollect.models.model import build
 from recollect.spec import SpecError
+from recollect.train.optimisers.base import Optimiser
 
 SMALL = {"width": 16, "length": 16, "pairs": 2, "batch": 4, "vocab": 64, "layers": 1}
 CPU = torch.device("cpu")
@@ -32,6 +34,28 @@ def test_cohorts_stand_beside_one_run_at_a_time_and_the_largest_tells_its_shares
     assert math.isnan(two.sampling)
     for share in (three.sampling, three.head, three.mixers, three.optimiser):
         assert share > 0
+
+
+class Plain(Optimiser):
+    """Gradient descent, which remembers nothing."""
+
+    def start(self, params):
+        return {}
+
+    def step(self, params, grads, state, groups, number):
+        for group in groups:
+            for name in group.names:
+                lr, clip = group.like(params[name], "lr", "clip")
+                params[name].sub_(lr * clip * grads[name])
+
+
+def test_any_optimiser_is_timed_and_its_state_counted():
+    setting = bench.Setting("attention", **SMALL, optimiser=f"{__name__}:Plain")
+    _, row = bench.bench(setting, [2], CPU, bench.Ceilings(1e11, 1e10), compiled=False)
+    assert row.optimiser > 0
+    plain, adamw = (bench.step_bytes(s.runs(1)[0]) for s in (setting, bench.Setting("attention", **SMALL)))
+    parameters = sum(p.numel() for p in build(setting.runs(1)[0].model, 64, 16, seed=0).parameters())
+    assert adamw - plain == 2 * 2 * 4 * parameters, "two moments, in and out"
 
 
 def test_the_roofline_is_the_larger_of_operations_and_bytes():

@@ -12,7 +12,7 @@ from recollect.train.cohort import Cohort
 from recollect.train.data import sample, training_rows
 from recollect.train.events import Ended, Measured
 from recollect.train.loop import train
-from recollect.train.spec import RunSpec
+from recollect.train.spec import RunSpec, TrainSpec
 from recollect.train.speed.compile import Pace, places
 
 CONV = {"kind": "attention", "conv": "k"}
@@ -54,34 +54,55 @@ def test_a_diverging_member_changes_nobody_else():
         assert same(together[member.id], results([member])[member.id])
 
 
-@pytest.mark.parametrize("clip", [0.0, 0.5])
-@pytest.mark.parametrize("train_rows", [0, 24])
-def test_a_member_agrees_with_an_ordinary_training_loop(clip, train_rows):
-    spec = run(
-        0.01, seed=3, mixer="attention", layers=2, steps=50, precision="float64", clip=clip, train_rows=train_rows
-    )
-    cohort = Cohort([spec, run(0.02, seed=4, mixer="attention", layers=2, steps=50, precision="float64", train_rows=train_rows)],
-                    torch.device("cpu"))  # fmt: skip
-    model = build(spec.model, spec.task.vocabulary, spec.row_length, seed=3).double()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=spec.train.weight_decay)
-    seeds = torch.tensor([3])
-    for step in range(50):
-        inputs = cohort.inputs(step)
-        found = cohort.backward(inputs)
-        cohort.move(found, inputs)
-
-        batch = sample(spec.task, seeds, "train", training_rows(spec.train, seeds, step)).map(lambda x: x[0])
+def ordinary_losses(spec: RunSpec, optimiser_of) -> tuple[list[float], nn.Module]:
+    """The losses of a training loop as everybody writes it, and the model it leaves behind."""
+    how, losses = spec.train, []
+    model = build(spec.model, spec.task.vocabulary, spec.row_length, how.seed).double()
+    optimiser, seeds = optimiser_of(model, how), torch.tensor([how.seed])
+    for step in range(how.total_steps):
+        batch = sample(spec.task, seeds, "train", training_rows(how, seeds, step)).map(lambda x: x[0])
         logits = model(batch.tokens, batch.positions)
         loss = F.cross_entropy(logits.flatten(0, 1), batch.answers.flatten())
         optimiser.zero_grad()
         loss.backward()
-        if clip:
-            nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimiser.param_groups[0]["lr"] = 0.01 * spec.train.rate_factor(step)
+        if how.clip:
+            nn.utils.clip_grad_norm_(model.parameters(), how.clip)
+        for group in optimiser.param_groups:
+            group["lr"] = how.lr * how.rate_factor(step)
         optimiser.step()
-        assert abs(found.losses[0] - loss) < 1e-9
-    for name, p in model.named_parameters():
-        torch.testing.assert_close(cohort.members.params[name][0], p.detach(), rtol=0, atol=1e-9)
+        losses.append(loss.item())
+    return losses, model
+
+
+def torch_adamw(model: nn.Module, how: TrainSpec) -> torch.optim.Optimizer:
+    some = [p for p in model.parameters() if how.decay == "all" or p.dim() >= 2]
+    others = [p for p in model.parameters() if how.decay != "all" and p.dim() < 2]
+    groups = [{"params": some, "weight_decay": how.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW([g for g in groups if g["params"]], betas=(how.beta1, how.beta2), eps=how.eps)
+
+
+@pytest.mark.parametrize("decay", ["all", "matrices"])
+@pytest.mark.parametrize("clip", [0.0, 0.5])
+@pytest.mark.parametrize("train_rows", [0, 24])
+def test_a_member_agrees_with_an_ordinary_training_loop(decay, clip, train_rows):
+    shared = {"mixer": "attention", "layers": 2, "steps": 50, "precision": "float64", "train_rows": train_rows,
+              "decay": decay}  # fmt: skip
+    specs = [run(0.01, seed=3, clip=clip, weight_decay=0.3, **shared),
+             run(0.02, seed=4, weight_decay=0.05, beta1=0.8, beta2=0.95, eps=1e-6, **shared)]  # fmt: skip
+    cohort = Cohort(specs, torch.device("cpu"))
+    losses = []
+    for step in range(50):
+        inputs = cohort.inputs(step)
+        found = cohort.backward(inputs)
+        cohort.move(found, inputs)
+        losses.append(found.losses)
+    for i, spec in enumerate(specs):
+        expected, model = ordinary_losses(spec, torch_adamw)
+        torch.testing.assert_close(
+            torch.stack(losses)[:, i], torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9
+        )
+        for name, p in model.named_parameters():
+            torch.testing.assert_close(cohort.members.params[name][i], p.detach(), rtol=0, atol=1e-9)
 
 
 def test_loss_at_answers_equals_cross_entropy_with_ignored_labels_over_all_positions():
@@ -162,6 +183,53 @@ def test_a_model_that_cannot_be_batched_trains_one_member_after_another_and_says
         found = results(specs)
     assert all("one after another" in result.notes[0] for result in found.values())
     assert found[specs[0].id].curve != found[specs[1].id].curve
+
+
+def test_where_a_model_cannot_be_batched_some_members_can_end_before_the_others():
+    calm, wild = (
+        [run(lr, mixer=f"{__name__}:Branching") for lr in (1e-3, 3e-3)],
+        run(1e3, mixer=f"{__name__}:Branching"),
+    )
+    with pytest.warns(UserWarning, match="one after another"):
+        found = results([*calm, wild])
+    assert [found[member.id].status for member in (*calm, wild)] == ["finished", "finished", "diverged"]
+
+
+def test_a_result_tells_the_size_of_the_state_where_every_mixer_does():
+    for mixer in ("attention", "mamba2"):
+        spec = run(mixer=mixer, layers=2, steps=2)
+        model = build(spec.model, spec.task.vocabulary, spec.row_length, seed=0)
+        (ended,) = results([spec]).values()
+        assert ended.state_size == model.state_size(16) > 0
+    with pytest.warns(UserWarning, match="one after another"):
+        (ended,) = results([run(mixer=f"{__name__}:Branching", steps=2)]).values()
+    assert ended.state_size is None
+
+
+def test_the_parts_of_a_mixture_may_have_different_numbers_of_answers():
+    parts = [
+        {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 64},
+        {"kind": "mqar", "length": 32, "pairs": 4, "vocab": 64},
+    ]
+    spec = run(steps=4).changed(task={"kind": "mixture", "parts": parts})
+    (ended,) = results([spec]).values()
+    by_part, by_key = (next(s for s in ended.slices if s["tag"] == tag) for tag in ("part", "key"))
+    assert by_part["counts"] == [16 * 2, 16 * 4], "every scored answer of 32 rows"
+    assert sum(by_key["counts"]) == 16 * 2 + 16 * 4, "and no padding"
+    assert sum(by_key["right"]) == sum(by_part["right"])
+
+
+def test_the_precision_of_products_is_a_cohorts_own(monkeypatch):
+    for precision, expected in (("bfloat16", "high"), ("float32", "highest")):
+        cohort = Cohort([run(precision=precision)], torch.device("cpu"))
+        monkeypatch.setattr(cohort, "device", torch.device("cuda"))
+        torch.set_float32_matmul_precision("medium")
+        try:
+            with cohort.matmul_precision():
+                assert torch.get_float32_matmul_precision() == expected
+            assert torch.get_float32_matmul_precision() == "medium"
+        finally:
+            torch.set_float32_matmul_precision("highest")
 
 
 def test_measurements_come_at_the_cadence_and_schedules_end_at_zero():

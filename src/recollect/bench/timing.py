@@ -45,12 +45,13 @@ class Setting:
     layers: int = 2
     mlp: str = "gelu"
     precision: str = "float32"
+    optimiser: str = "adamw"
 
     def runs(self, members: int) -> list[RunSpec]:
         """Runs of this shape, with rates and seeds as in a sweep."""
         task = {"kind": "mqar", "length": self.length, "pairs": self.pairs, "vocab": self.vocab}
         model = {"mixer": self.mixer, "width": self.width, "layers": self.layers, "mlp": self.mlp}
-        train = {"steps": 10_000, "batch": self.batch, "precision": self.precision}
+        train = {"steps": 10_000, "batch": self.batch, "precision": self.precision, "optimiser": self.optimiser}
         return [
             RunSpec.model_validate(
                 {"task": task, "model": model, "train": train | {"lr": 1e-4 * (i + 1), "seed": i % 3}}

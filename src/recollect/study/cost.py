@@ -83,8 +83,8 @@ def step_bytes(run: RunSpec) -> float:
 def bytes_moved(run: RunSpec) -> tuple[float, dict[str, float]]:
     """Those bytes but for the mixers', and the mixers', by kind.
 
-    The inputs and outputs of every linear map once forward, and twice backward; parameters, gradients and both moments once in,
-    once out.
+    The inputs and outputs of every linear map once forward, and twice backward; parameters, gradients and the optimiser's state
+    once in, once out.
     """
     model = outline_of(run)
     size = 2 if run.train.precision == "bfloat16" else 4
@@ -95,7 +95,11 @@ def bytes_moved(run: RunSpec) -> tuple[float, dict[str, float]]:
         maps = [m for m in part.modules() if isinstance(m, nn.Linear)]
         return sum(3.0 * tokens * (m.in_features + m.out_features) * size for m in maps)
 
-    rest = (3.0 * answers + 2 * tokens) * run.model.width * size + 8 * 4 * sum(p.numel() for p in model.parameters())
+    params = dict(model.named_parameters())
+    state = run.train.built_optimiser.state_bytes(params)
+    rest = (
+        (3.0 * answers + 2 * tokens) * run.model.width * size + 4 * sum(p.nbytes for p in params.values()) + 2 * state
+    )
     mixers: dict[str, float] = defaultdict(float)
     for layer in [*model.layers, *model.second]:
         mixers[layer.kind] += of(layer.mixer)

@@ -7,7 +7,7 @@ depend on its company: on the CPU to the bit, as long as a cohort is never of on
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -204,12 +204,15 @@ class Cohort:
         if self.device.type != "cuda":
             yield
             return
-        before = torch.get_float32_matmul_precision()
+        before = None
+        with suppress(RuntimeError):  # PyTorch does not tell where it was set in its newer way as well
+            before = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision("high" if self.bf16 else "highest")
         try:
             yield
         finally:
-            torch.set_float32_matmul_precision(before)
+            if before is not None:
+                torch.set_float32_matmul_precision(before)
 
 
 def _in_turn(one: Callable, *stacked) -> Any:
