@@ -155,6 +155,21 @@ def test_a_class_of_an_installed_package_has_the_name_it_is_offered_by(monkeypat
     assert MIXERS.name(nn.Linear) == "linear"
 
 
+def test_what_is_installed_is_read_once_and_again_when_a_name_is_not_known(monkeypatch):
+    class Entry:
+        name, load = "linear", staticmethod(lambda: nn.Linear)
+
+    offered, scans = [], []
+    monkeypatch.setattr("recollect.spec.registry.entry_points", lambda group: scans.append(group) or list(offered))
+    assert "linear" not in MIXERS
+    assert "bilinear" not in MIXERS
+    assert len(scans) == 1
+    offered.append(Entry)  # installed in the meantime, as from a notebook
+    assert MIXERS.find("linear") is nn.Linear
+    assert MIXERS.find("linear") is nn.Linear
+    assert len(scans) == 2
+
+
 def test_the_files_of_a_specification_are_those_it_names_and_what_they_import(write, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(folder="in", own=MIXER, helper="from pack import sub\nscale = 1.0", pack__="", pack__sub="", other="")
