@@ -130,6 +130,56 @@ def test_initial_weights_have_the_stated_laws_and_follow_the_seed():
     assert model.layers[0].mlp.out.weight.std().item() == pytest.approx(0.02 / math.sqrt(8), rel=0.05)
 
 
+class Readout(nn.Module):
+    """Two linear maps, of which one ends a residual branch."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.my_readout = nn.Linear(width, width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.out(self.my_readout(x))
+
+
+def test_only_a_map_that_is_called_out_starts_smaller():
+    mixer = build(ModelSpec(mixer=Readout, width=128, layers=4), 100, 16, 0).layers[0].mixer
+    assert mixer.my_readout.weight.std().item() == pytest.approx(0.02, rel=0.05)
+    assert mixer.out.weight.std().item() == pytest.approx(0.02 / math.sqrt(8), rel=0.05)
+
+
+class Asks(Readout):
+    wants_positions = True
+
+
+class Derived(Asks):
+    """Derived from one that asks, which is not to ask."""
+
+
+@pytest.mark.parametrize(
+    ("fields", "positions"),
+    [
+        ({}, "learned"),
+        ({"mixer": "based"}, "learned"),
+        ({"mixer": "mamba"}, "none"),
+        ({"mixer": Asks}, "learned"),
+        ({"mixer": Readout}, "none"),
+        ({"mixer": Derived}, "none"),
+        ({"mixer": Attention}, "learned"),
+        ({"mixer": "mamba", "positions": "sinusoidal"}, "sinusoidal"),
+        ({"mixer": "attention", "positions": None}, "learned"),
+        ({"pattern": "M", "blocks": {"M": {"mixer": "mamba"}, "T": {"mixer": "attention"}}}, "learned"),
+        ({"pattern": "M", "blocks": {"M": {"mixer": "mamba"}}}, "none"),
+        ({"mixer": "mamba", "second": {"block": {"mixer": "attention"}}}, "none"),
+    ],
+)
+def test_positions_left_out_are_what_the_mixers_ask_for(fields, positions):
+    spec = ModelSpec(**fields)
+    assert spec.positions == positions
+    assert spec.canonical()["positions"] == positions, "the identity says which"
+    assert ModelSpec(**{**fields, "positions": positions}) == spec
+
+
 def test_mlp_none_leaves_out_norms_and_identity_adds_a_normalised_copy():
     none, identity = (build(ModelSpec(mlp=mlp, width=16, layers=1), 30, 12, 0) for mlp in ("none", "identity"))
     x = torch.randn(1, 3, 16)

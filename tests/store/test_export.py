@@ -105,17 +105,20 @@ def test_the_example_works_by_itself(exported, tmp_path):
 def test_own_mixers_travel_along(tmp_path, monkeypatch):
     """The folder is loaded where the mixer's own file is not."""
     monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text(MIXER)
+    Path("mine.py").write_text(MIXER.replace("x.cumsum", "scale * x.cumsum") + "\nfrom scales import scale\n")
+    Path("scales.py").write_text("scale = 2.0\n")
     task = {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32}
     study = Study(name="own", task=task, model={"mixer": "mine.py:Mean", "width": 8}, train={**TRAIN, "lr": 0.01})
     store = study.run("cpu", "store.sqlite").store
     made = export(next(iter(store.done())), store, "model")
     Path("mine.py").unlink()
+    Path("scales.py").unlink()
     Path("elsewhere").mkdir()
     Path("model").rename("elsewhere/model")
     monkeypatch.chdir("elsewhere")
     assert made.same
-    assert load("model").layers[0].mixer.out.weight.shape == (8, 8)
+    mixer, x = load("model").layers[0].mixer, torch.ones(1, 2, 8)
+    torch.testing.assert_close(mixer(x), mixer.out(2 * x.cumsum(1)))
 
 
 def test_what_cannot_be_exported_is_said_in_one_line(store, exported, tmp_path):

@@ -57,7 +57,7 @@ class ModelSpec(Spec):
     norm: Literal["layer", "rms"] = "layer"
     """LayerNorm or RMSNorm, before each mixer and MLP and before the head."""
     positions: Positions | None = None
-    """Positions. Left out: `learned` where a layer is attention or Based, else `none`."""
+    """Positions. Left out: `learned` where a mixer asks for them, as attention and Based do, else `none`."""
     tie: bool = True
     """Whether the head is the embedding transposed."""
     dropout_embedding: float = Field(default=0.0, ge=0, lt=1)

@@ -12,7 +12,6 @@ import builtins
 import hashlib
 import math
 import os
-import subprocess
 import sys
 from functools import cache
 from importlib.machinery import PathFinder
@@ -78,7 +77,8 @@ class _Parts:
         elif found := _home(value) or import_of(name, value):
             self._import(name, *found)
         else:
-            raise self._refused(name, f"a {type(value).__name__}", "make it inside the class, or ")
+            why = f"it uses {name!r}, an object of type {type(value).__name__}, which no other process has"
+            raise self._refused(why, "make that inside the class")
 
     def ordered(self) -> list[str]:
         """The sources, each after those that it uses, unless these need it themselves when they are made."""
@@ -105,19 +105,20 @@ class _Parts:
     def _define(self, name: str, value: Any) -> None:
         own = value.__name__
         if "<locals>" in value.__qualname__:
-            raise self._refused(name, "defined inside a function, whose variables it may use", "define it outside, or ")
+            why = f"it uses {name!r}, which is defined inside a function, whose variables it may use"
+            raise self._refused(why, "define that outside of the function")
         if own != name and self.main.get(own) is value:
             found: Definition | None = Definition(f"{name} = {own}", frozenset({own}))
         else:
             found = definition(name, value)
         if found is None:
-            raise self._refused(name, "whose source is not kept (as at a plain Python prompt, or under %%time)")
+            raise self._refused(f"the source of {name!r} is not kept, as at a plain Python prompt or under %%time")
         self.definitions[name] = found
         for other in sorted((found.at_once | found.later) - self.definitions.keys()):
             if other in self.main and not other.startswith("__"):
                 self.add(other)
             elif not hasattr(builtins, other) and other not in self.main:
-                raise self._refused(other, "which is not defined", "define it, or ")
+                raise self._refused(f"it uses {other!r}, which is not defined", "define that")
         for node in ast.walk(
             ast.parse(found.source)
         ):  # `import a.b` binds a: what is used below it must be imported too
@@ -128,27 +129,22 @@ class _Parts:
     def _import(self, name: str, module: str, attribute: str = "") -> None:
         if not _found_elsewhere(module.partition(".")[0]):
             where = getattr(sys.modules.get(module), "__file__", None)
-            raise self._refused(
-                name, f"of the module {module}, which only this process finds (in {where})", "install that module, or "
-            )
-        what = attribute or module
+            why = f"it uses {name!r}, and only this process finds the module {module} (in {where})"
+            raise self._refused(why, "install that module")
         line = f"from {module} import {attribute}" if attribute else f"import {module}"
-        self.imports.add(line if what == name else f"{line} as {name}")
+        self.imports.add(line if name == (attribute or module) else f"{line} as {name}")
 
-    def _refused(self, name: str, what: str, way_out: str = "") -> SpecError:
-        uses = f"{self.title} is" if name == self.title else f"{self.title} uses {name!r},"
-        return SpecError(
-            f"{uses} {what}, so that no other process has it: {way_out}put {self.title} into a file "
-            f"and name it as file.py:{self.title}"
-        )
+    def _refused(self, why: str, way_out: str = "") -> SpecError:
+        file = f"put {self.title} into a file, with what it needs beside it, and name it as file.py:{self.title}"
+        return SpecError(f"{self.title}: {why}: " + (f"{way_out}, or {file}" if way_out else file))
 
 
 def _home(value: Any) -> tuple[str, str] | None:
-    """The module and name that a class or function of a module can be imported by."""
+    """The module and name that a class or function can be imported by: of its module and the packages above, the highest."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", getattr(value, "__name__", None))
-    if isinstance(module, str) and isinstance(name, str) and getattr(sys.modules.get(module), name, None) is value:
-        return module, name
-    return None
+    parts = module.split(".") if isinstance(module, str) and isinstance(name, str) else []
+    homes = (".".join(parts[: end + 1]) for end in range(len(parts)))
+    return next(((home, str(name)) for home in homes if getattr(sys.modules.get(home), str(name), None) is value), None)
 
 
 def _constant(value: Any) -> str | None:
@@ -160,15 +156,16 @@ def _constant(value: Any) -> str | None:
         return repr(value) if math.isfinite(value) else f"float({str(value)!r})"
     if (kind.__module__, kind.__name__) == ("torch", "dtype"):
         return f"__import__('torch').{str(value).partition('.')[2]}"
-    if kind is dict:
-        pairs = _constant([list(pair) for pair in value.items()])
-        return pairs and f"dict({pairs})"
-    if kind not in (tuple, list) and get_origin(value) is not Literal:
+    if kind not in (tuple, list, dict) and get_origin(value) is not Literal:
         return None
-    texts = [_constant(item) for item in (get_args(value) or value)]
-    inside = "".join(f"{text}, " for text in texts)
-    form = {list: f"[{inside}]", tuple: f"({inside})"}.get(kind, f"__import__('typing').Literal[{inside}]")
-    return None if None in texts else form
+    items = [one for pair in value.items() for one in pair] if kind is dict else get_args(value) or value
+    texts = [text for text in map(_constant, items) if text is not None]
+    if len(texts) < len(items):
+        return None
+    if kind is dict:
+        return "{" + ", ".join(f"{key}: {one}" for key, one in zip(texts[::2], texts[1::2], strict=True)) + "}"
+    inside = ", ".join(texts) + "," * (kind is tuple and len(texts) == 1)
+    return {list: f"[{inside}]", tuple: f"({inside})"}.get(kind, f"__import__('typing').Literal[{inside}]")
 
 
 def _found_elsewhere(top: str) -> bool:
@@ -182,5 +179,7 @@ def _found_elsewhere(top: str) -> bool:
 @cache
 def _fresh_path() -> tuple[str, ...]:
     """Where a new process looks for modules, but for the folder that it is started in."""
+    import subprocess  # rarely needed, and slow to import
+
     words = [sys.executable, "-P", "-c", "import sys; print(*sys.path, sep='\\n')"]
     return tuple(subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines())

@@ -72,9 +72,9 @@ def _class_source(cls: type) -> str | None:
             if code.co_firstlineno in _lines(node):
                 _refuse_patched(cls, node, code.co_filename, methods)
                 return _text(lines, node)
-    # A class without functions does not know where it was defined.
-    found = {_text(lines, node) for lines in _sources() for node in _classes(lines, cls.__name__) if not methods}
-    return found.pop() if len(found) == 1 else None
+    # A class without functions does not know where it was defined: it is the one that was run last.
+    found = [_text(lines, node) for lines in _sources() for node in _classes(lines, cls.__name__) if not methods]
+    return found[-1] if found else None
 
 
 def _refuse_patched(cls: type, node: ast.ClassDef, filename: str, methods: dict[str, CodeType]) -> None:
@@ -99,10 +99,12 @@ def _code(value: Any) -> CodeType | None:
 
 
 def _sources() -> list[list[str]]:
-    """The lines of every cell that was run, and of the script."""
+    """The lines of the script and of every cell, those of IPython as they were run one after another."""
+    main = sys.modules["__main__"]
+    script = getattr(main, "__file__", None)
     cells = [entry[2] for entry in linecache.cache.values() if len(entry) == 4 and entry[1] is None]
-    script = getattr(sys.modules["__main__"], "__file__", None)
-    return cells + ([linecache.getlines(script)] if script else [])
+    run = [text.splitlines(keepends=True) for text in getattr(main, "In", ()) if isinstance(text, str)]
+    return [*([linecache.getlines(script)] if script else []), *cells, *run]
 
 
 def _walk(lines: list[str]) -> Iterator[ast.AST]:

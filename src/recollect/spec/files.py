@@ -55,11 +55,11 @@ class _Finder(importlib.abc.MetaPathFinder):
         files, place = _packages[package].files, inside.replace(".", "/")
         for name in (f"{place}/__init__.py", f"{place}.py", _unquoted(inside)):
             if name in files:
-                below = [] if name.endswith("__init__.py") else None
                 loader = _Loader(name, files[name])
-                return importlib.util.spec_from_file_location(
-                    fullname, files[name].path, loader=loader, submodule_search_locations=below
-                )
+                spec = importlib.util.spec_from_file_location(fullname, files[name].path, loader=loader)
+                if spec is not None and name.endswith("__init__.py"):
+                    spec.submodule_search_locations = []  # no finder but this one finds its modules
+                return spec
         if any(name.startswith(f"{place}/") for name in files):
             return ModuleSpec(fullname, None, is_package=True)  # a folder without __init__.py
         return None

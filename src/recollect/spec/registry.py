@@ -6,7 +6,9 @@ completed and refused without loading torch. An entry is loaded when it is used.
 
 import importlib
 import inspect
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
@@ -38,7 +40,7 @@ class Registry(Generic[T]):
             return getattr(importlib.import_module(module), attribute)
         if is_reference(name):
             found: Any = load(name)
-        elif name in (offered := self._entry_points()):
+        elif name in (offered := self._entry_points()) or name in (offered := self._entry_points(again=True)):
             found = self._load(offered[name])
         else:
             raise SpecError(f"unknown {self.what} {name!r}: {nearest(name, self)}; or module:Name of your own")
@@ -54,8 +56,10 @@ class Registry(Generic[T]):
             if own == place:
                 return name
         self._check(place, entry)
-        offered = {found.value: name for name, found in self._entry_points().items()}
-        return offered.get(place) or reference(entry)
+        found = reference(entry)
+        return (
+            found if found != place else next((n for n, e in self._entry_points().items() if e.value == place), place)
+        )
 
     def _check(self, name: str, found: Any) -> None:
         if not self._base:
@@ -72,8 +76,10 @@ class Registry(Generic[T]):
         found: Any = self.find(name)
         return "" if name in self.built_in else source_digest(found)
 
-    def _entry_points(self) -> dict[str, EntryPoint]:
-        return {entry.name: entry for entry in entry_points(group=self.group)}
+    def _entry_points(self, again: bool = False) -> dict[str, EntryPoint]:
+        if again:  # a package may have been installed since
+            _offered.cache_clear()
+        return _offered(self.group, tuple(sys.path), entry_points)
 
     def _load(self, entry: EntryPoint) -> Any:
         try:
@@ -83,3 +89,9 @@ class Registry(Generic[T]):
                 f"{self.what} {entry.name!r}, which an installed package offers as {entry.value}, cannot be imported: "
                 f"{type(error).__name__}: {error}"
             ) from error
+
+
+@cache
+def _offered(group: str, path: tuple[str, ...], scan: Callable[..., Iterable[EntryPoint]]) -> dict[str, EntryPoint]:
+    """The entry points of a group by name, read once, since that takes milliseconds; `path` is where they were looked for."""
+    return {entry.name: entry for entry in scan(group=group)}

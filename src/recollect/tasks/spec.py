@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, SerializeAsAny
 
 from recollect.spec import SpecError, nearest
 from recollect.spec.definitions import MAIN
-from recollect.spec.source import is_reference
+from recollect.spec.source import is_reference, reference
 from recollect.tasks import TASKS
 from recollect.tasks.base import Task
 
@@ -23,9 +23,12 @@ def task_class(kind: str) -> type[Task]:
 def as_task(value: Any) -> Task:
     """A task from a task, a kind or a class (all defaults), or a mapping with `kind`."""
     if isinstance(value, Task):
-        if type(value).__module__ in MAIN:  # as other processes have it: see recollect.spec.cells
-            return task_class(value.kind).model_validate(dict(value))
-        return value
+        if type(value).__module__ not in MAIN:
+            return value
+        # of a notebook or script: the task as other processes find it
+        kind = reference(type(value)) if value.kind.startswith(MAIN) else value.kind
+        fields = {name: getattr(value, name) for name in type(value).model_fields}
+        return task_class(kind).model_validate({**fields, "kind": kind})
     if isinstance(value, str | type):
         value = {"kind": value}
     if not isinstance(value, Mapping) or not isinstance(value.get("kind"), str | type):
