@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recollect.analysis.window import ZOOLOGY_RATES, window, windows
+from recollect.analysis.window import ZOOLOGY_RATES, Stretch, crossing, stretches, window, windows
 
 RATES = np.geomspace(1e-5, 1e-1, 17)
 
@@ -46,6 +46,28 @@ def test_the_widest_of_several_stretches_counts_and_any_of_them_can_be_found():
 def test_a_narrow_window_between_zoologys_rates_is_missed():
     between = float(np.sqrt(ZOOLOGY_RATES[1] * ZOOLOGY_RATES[2]))
     assert not window([1e-5, between * 0.9, between, between * 1.1, 1e-1], [0, 0, 1, 0, 0]).zoology_finds
+
+
+def test_stretches_have_their_points_and_their_interpolated_edges():
+    found = stretches([0, 1, 2, 3, 4, 5], [1.0, 0.5, 0.0, 0.8, 0.9, 0.4], threshold=0.75)
+    assert [(s.first, s.last) for s in found] == [(0, 0), (3, 4)]
+    assert (found[0].low, found[0].high) == (0, 0.5), "open below, and halfway to the next point"
+    assert (found[1].low, found[1].high) == (pytest.approx(2 + 0.75 / 0.8), pytest.approx(4.3))
+    assert found[1].width == pytest.approx(4.3 - 2.9375)
+    assert stretches([0, 1], [0.75, 0.75], threshold=0.75) == [Stretch(0, 1, 0, 1)], "reaching it is enough"
+    assert stretches([0, 1], [0.7, 0.7], threshold=0.75) == []
+    assert crossing(4, 0.0, 2, 1.0, threshold=0.25) == 3.5
+
+
+def test_the_best_rate_and_the_threshold_come_along():
+    rows = [
+        {"configuration": "m", "train.lr": lr, "train.seed": seed, "accuracy": y - 0.1 * seed}
+        for lr, y in ((1e-2, 0.9), (1e-3, 0.9), (1e-4, 0.5)) for seed in (0, 1)
+    ]  # fmt: skip
+    (row,) = windows(pd.DataFrame(rows), threshold=0.8).to_dict("records")
+    assert (row["best_lr"], row["best"], row["threshold"]) == (1e-3, pytest.approx(0.85), 0.8)
+    assert row["decades"] == pytest.approx(1 + 0.05 / 0.4)
+    assert windows(pd.DataFrame(rows))["decades"].item() == 0
 
 
 def test_seeds_give_an_interval():

@@ -1,13 +1,13 @@
 """The best learning rate: the one definition that tables, reports and papers compare models by.
 
-A rate is judged by all of its runs. By default that is their mean accuracy, to which a run that diverged before it could be
-measured adds nothing, as it recalls nothing. Of equally good rates the smallest counts.
+A rate is judged by all of its runs. Unless a caller ranks rates otherwise, the best one has the highest mean accuracy, to which a
+run that diverged before it could be measured adds nothing, as it recalls nothing. Of equally good rates the smallest counts.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from recollect.analysis.groups import groups
@@ -22,22 +22,20 @@ def with_accuracy(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def mean_accuracy(runs: pd.DataFrame) -> float:
-    """The mean accuracy of runs, the same in whichever order they come."""
-    return math.fsum(with_accuracy(runs)["accuracy"]) / len(runs)
+    """The mean accuracy of runs."""
+    return float(np.mean(with_accuracy(runs)["accuracy"].to_numpy()))
 
 
-def by_accuracy(runs: pd.DataFrame) -> float:
-    """The rank of a rate by its mean accuracy."""
-    return -mean_accuracy(runs)
-
-
-def best_rate(runs: pd.DataFrame, rank: Rank = by_accuracy) -> float:
-    """The learning rate whose runs rank first; of equal ones the smallest."""
+def best_rate(runs: pd.DataFrame, rank: Rank | None = None) -> float:
+    """The learning rate whose runs have the highest mean accuracy, or the least `rank`; of equal ones the smallest."""
+    if rank is None:
+        means = with_accuracy(runs).pivot_table(index="train.lr", values="accuracy", aggfunc="mean")  # rates ascend
+        return float(means.index[means["accuracy"].to_numpy().argmax()])
     ranks: dict[Any, Any] = {lr: rank(part) for lr, part in runs.groupby("train.lr")}  # ascending
     return float(min(ranks, key=ranks.__getitem__))
 
 
-def at_best_rates(runs: pd.DataFrame, by: Sequence[str], rank: Rank = by_accuracy) -> pd.DataFrame:
+def at_best_rates(runs: pd.DataFrame, by: Sequence[str], rank: Rank | None = None) -> pd.DataFrame:
     """The runs of each group that have the group's best learning rate."""
     kept = [group.loc[group["train.lr"] == best_rate(group, rank)] for _, group in groups(runs, by)]
     return pd.concat(kept) if kept else runs
