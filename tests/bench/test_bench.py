@@ -45,8 +45,8 @@ class Plain(Optimiser):
     def step(self, params, grads, state, groups, number):
         for group in groups:
             for name in group.names:
-                lr, clip = group.like(params[name], "lr", "clip")
-                params[name].sub_(lr * clip * grads[name])
+                (lr,) = group.like(params[name], "lr")
+                params[name].sub_(lr * grads[name])
 
 
 def test_any_optimiser_is_timed_and_its_state_counted():

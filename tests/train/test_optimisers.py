@@ -33,10 +33,9 @@ class Momentum(Optimiser):
         for group in groups:
             for name in group.names:
                 p, v = params[name], state["velocity"][name]
-                lr, clip, momentum = group.like(p, "lr", "clip", "momentum")
-                g = grads[name] * clip
-                v.mul_(momentum).add_(g)
-                p.sub_(lr * (g + momentum * v if self.nesterov else v))
+                lr, momentum = group.like(p, "lr", "momentum")
+                v.mul_(momentum).add_(grads[name])
+                p.sub_(lr * (grads[name] + momentum * v if self.nesterov else v))
 
 
 class Averaged(Momentum):

@@ -18,22 +18,14 @@ from recollect.ops.triton import available
 class Scales(NamedTuple):
     """What a step multiplies and divides by: the columns of the tensor that the definition and the kernel read, in order."""
 
-    clip: Tensor
-    """Multiplies the gradient."""
-    shrink: Tensor
-    """Multiplies a parameter that decays."""
-    rate: Tensor
-    """The learning rate, corrected for the mean's start at zero."""
-    eps: Tensor
-    """Added to the denominator."""
-    new_mean: Tensor
-    """The weight of the gradient in the running mean."""
-    keep_square: Tensor
-    """The weight of the old running square."""
-    new_square: Tensor
-    """The weight of the squared gradient in it."""
-    correction: Tensor
-    """Divides the root of the running square, for its start at zero."""
+    clip: Tensor  # multiplies the gradient
+    shrink: Tensor  # multiplies a parameter that decays
+    rate: Tensor  # the learning rate, corrected for the mean's start at zero
+    eps: Tensor  # is added to the denominator
+    new_mean: Tensor  # the weight of the gradient in the running mean
+    keep_square: Tensor  # the weight of the old running square ..
+    new_square: Tensor  # .. and that of the squared gradient in the new one
+    correction: Tensor  # divides the root of the running square, for its start at zero
 
 
 def adamw_scales(numbers: Mapping[str, Tensor], step: int | Tensor) -> Tensor:

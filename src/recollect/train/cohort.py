@@ -21,7 +21,7 @@ from recollect.train.data import Feed
 from recollect.train.embeddings import Album
 from recollect.train.measure import Measures, measure
 from recollect.train.members import Members
-from recollect.train.optimisers.base import Parameters
+from recollect.train.optimisers.base import Parameters, shaped
 from recollect.train.records import Records
 from recollect.train.spec import RunSpec
 from recollect.train.speed.compile import BACKEND, places
@@ -108,10 +108,14 @@ class Cohort:
     @torch.no_grad()
     def move(self, found: Gradients, inputs: Inputs) -> None:
         """Take the optimiser's step, in place."""
-        members = self.members
-        groups = members.groups(inputs.factor, found.norms)
+        members, optimiser, grads = self.members, self.members.optimiser, found.grads
+        clip = members.clip(found.norms)
+        if members.clips and not optimiser.clips_itself:
+            rounded = clip.to(found.norms.dtype)  # once for all of them
+            grads = {name: g * shaped(rounded, g) for name, g in grads.items()}
+        groups = members.groups(inputs.factor, clip if optimiser.clips_itself else None)
         with self.matmul_precision():
-            members.optimiser.step(members.params, found.grads, members.state, groups, inputs.number)
+            optimiser.step(members.params, grads, members.state, groups, inputs.number)
 
     def compile(self) -> None:
         """From now on run forward and backward as compiled code, for as many members as there are."""

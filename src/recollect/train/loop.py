@@ -107,12 +107,7 @@ def results(cohort: Cohort, endings: dict[int, Ending], step: int, weights: bool
     for number, task in enumerate(cohort.runs[0].all_tests):
         found = cohort.measures(task, ending, cohort.spec.test_rows, sliced=True)
         prefix = f"tests.{number - 1}." if number else ""
-        columns = {
-            "loss": found.loss,
-            "accuracy": found.accuracy(task),
-            "answers": found.answers,
-            "rows": found.rows,
-        }
+        columns = {"loss": found.loss, "accuracy": found.accuracy(task), "answers": found.answers, "rows": found.rows}
         for name, column in columns.items():
             for final, value in zip(finals, column.tolist(), strict=True):
                 final[prefix + name] = value

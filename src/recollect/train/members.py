@@ -1,8 +1,8 @@
 """The members of a cohort as stacked tensors: parameters, optimiser state and numbers, axis 0 the member.
 
-A matrix product of one has other last bits than one of several, so a lone run brings a copy of itself. Compiled code serves one
-number of members only, so the places of runs that leave are filled with copies too. Nobody else needs to know: the first
-`len(members)` places are the runs, and what happens in the others is not looked at.
+A product of one matrix has other last bits than one of several, so a lone run is accompanied by a copy of itself. Compiled code
+serves one number of members only, so the places of runs that leave are filled with copies too. The first `len(members)` rows of
+every tensor are the runs; nobody reads the rows after them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,24 +47,27 @@ class Members:
         """How many rows the tensors have, copies included."""
         return len(self.seed_of)
 
-    def groups(self, factor: float | Tensor = 1.0, norms: Tensor | None = None) -> list[Group]:
-        """Everyone's numbers, given the schedule's factor and, at a step, the norms of the gradients (places,)."""
-        numbers = {**self.columns, "lr": self.columns["lr"] * factor}
-        largest = numbers.pop("clip")
-        if norms is not None:
-            numbers["clip"] = torch.where(largest > 0, (largest / (norms + 1e-6)).clamp(max=1.0), 1.0)
-        return [Group(tuple(self.params), numbers, self.clips)]
+    def groups(self, factor: float | Tensor = 1.0, clip: Tensor | None = None) -> list[Group]:
+        """Every member's numbers, given the schedule's factor and, where the optimiser clips the gradients, what it clips by."""
+        numbers = {name: column for name, column in self.columns.items() if name != "clip"}
+        numbers["lr"] = numbers["lr"] * factor
+        return [Group(tuple(self.params), numbers if clip is None else numbers | {"clip": clip}, self.clips)]
+
+    def clip(self, norms: Tensor) -> Tensor:
+        """The factor that brings each member's gradients, whose norms these are, to at most the norm it allows: (places,)."""
+        largest = self.columns["clip"]
+        return torch.where(largest > 0, (largest / (norms + 1e-6)).clamp(max=1.0), 1.0)
 
     def evaluated(self) -> Parameters:
         """The parameters to be measured and kept."""
         return self.optimiser.evaluated(self.params, self.state, self.groups())
 
     def rows(self, chosen: Sequence[int]) -> Tensor:
-        """Where some runs stand, so that they can be computed with: a lone one twice."""
+        """The rows of some runs, to compute with: never one row alone."""
         return torch.tensor(_with_copies(chosen, 0), dtype=torch.int64, device=self.seed_of.device)
 
     def select(self, stay: Sequence[int], places: int = 0) -> None:
-        """Keep these runs only, in at least so many places."""
+        """Keep these runs only; the tensors then have at least `places` rows."""
         self.runs = [self.runs[i] for i in stay]
         index = torch.tensor(_with_copies(stay, places), dtype=torch.int64, device=self.seed_of.device)
         for tensors in (self.params, self.columns, *self.state.values()):
@@ -79,7 +82,7 @@ class Members:
         return {**named, "sums": self.sums}
 
     def restore(self, saved: Mapping[str, Tensor], rows: Sequence[int]) -> None:
-        """Put all of it where these rows of a checkpoint were."""
+        """Take all of it from these rows of a checkpoint."""
         for name, tensor in self.tensors().items():
             found = saved[name]
             if found.dtype != tensor.dtype or found.shape[1:] != tensor.shape[1:]:
@@ -90,5 +93,5 @@ class Members:
 
 
 def _with_copies(chosen: Sequence, places: int) -> list:
-    """`chosen`, then copies of its first until there are so many, and never one."""
+    """`chosen`, then copies of its first until there are `places`, and at least two."""
     return [*chosen, *[chosen[0]] * (max(places, 2) - len(chosen))] if chosen else []

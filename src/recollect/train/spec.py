@@ -6,16 +6,9 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Literal, Self
 
-from pydantic import (
-    Field,
-    ModelWrapValidatorHandler,
-    PrivateAttr,
-    SerializationInfo,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, PrivateAttr, ValidationError, model_serializer, model_validator
+from pydantic.functional_validators import ModelWrapValidatorHandler
+from pydantic_core.core_schema import SerializationInfo, SerializerFunctionWrapHandler
 
 from recollect.models.spec import ModelSpec
 from recollect.spec import Spec, SpecError, digest

@@ -1,7 +1,7 @@
 """AdamW (Loshchilov & Hutter 2019); its step is in ops/adamw.py."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -24,6 +24,7 @@ class AdamW(Optimiser):
     """Decay of the squared gradient's running mean."""
     eps: float = Field(default=1e-8, gt=0)
     """What is added to the denominator."""
+    clips_itself: ClassVar[bool] = True
 
     def start(self, params: Parameters) -> State:
         return {moment: {name: torch.zeros_like(p) for name, p in params.items()} for moment in ("mean", "square")}

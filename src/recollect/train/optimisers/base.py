@@ -7,6 +7,7 @@ anything in Python by the value of a tensor.
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,18 +28,23 @@ class Group:
     names: Sequence[str]
     """The parameters."""
     numbers: Mapping[str, Tensor]
-    """By name, each (members,) in float64: `lr` (the peak rate times the schedule's factor), `clip` (what multiplies a
-    gradient so that its norm is at most the largest allowed), and the optimiser's own fields that may differ per member."""
+    """By name, each (members,) in float64: `lr` (the peak rate times the schedule's factor), the optimiser's own fields that may
+    differ per member and, where it clips itself, `clip` (what multiplies a member's gradients)."""
     clips: bool = False
     """Whether any member's gradients are clipped; where none are, `clip` is 1."""
     _rounded: dict[tuple[str, torch.dtype], Tensor] = field(default_factory=dict, repr=False)
 
     def like(self, p: Tensor, *names: str) -> list[Tensor]:
-        """Some of the numbers as a stacked parameter can be combined with them: each (members, 1, ..) in its precision."""
+        """Some of the numbers, shaped for a stacked parameter: each (members, 1, ..) in its precision."""
         for name in names:
             if (name, p.dtype) not in self._rounded:  # once per step, not once per parameter
                 self._rounded[name, p.dtype] = self.numbers[name].to(p.dtype)
-        return [self._rounded[name, p.dtype].view(-1, *(1,) * (p.dim() - 1)) for name in names]
+        return [shaped(self._rounded[name, p.dtype], p) for name in names]
+
+
+def shaped(column: Tensor, p: Tensor) -> Tensor:
+    """A number per member, as a stacked parameter can be combined with it: (members,) -> (members, 1, ..)."""
+    return column.to(p.dtype).view(-1, *(1,) * (p.dim() - 1))
 
 
 class Optimiser(Spec):
@@ -48,6 +54,9 @@ class Optimiser(Spec):
     first member's. A field that AdamW has too (`weight_decay`, `decay`, `beta1`, `beta2`, `eps`) is of the same type; one that
     training has itself (`lr`, `clip`, ..) is refused.
     """
+
+    clips_itself: ClassVar[bool] = False
+    """Whether `step` multiplies the gradients by `clip`, as a kernel can in the same pass; else it is given clipped ones."""
 
     @classmethod
     def per_member(cls) -> tuple[str, ...]:
@@ -62,12 +71,12 @@ class Optimiser(Spec):
     def step(
         self, params: Parameters, grads: Parameters, state: State, groups: Sequence[Group], number: int | Tensor
     ) -> None:
-        """Move the parameters and the state in place. `grads` are not clipped yet; `number` counts the steps from 1, and is a
-        tensor without axes inside a CUDA graph."""
+        """Move the parameters and the state in place. `number` counts the steps from 1; inside a CUDA graph it is a tensor
+        without axes."""
 
     def evaluated(self, params: Parameters, state: State, groups: Sequence[Group]) -> Parameters:
         """The parameters that are measured and kept, where they are not the ones at which gradients are taken. In these
-        groups `lr` is the peak rate, and there is no `clip`."""
+        groups `lr` is the peak rate."""
         return params
 
     def state_bytes(self, params: Mapping[str, Tensor]) -> int:
