@@ -266,6 +266,11 @@ def test_an_edited_file_of_a_cell_is_refused(notebook):
         reference(notebook.names["Mine"])
 
 
+def test_a_function_has_a_name_as_a_class_has(notebook):
+    notebook.run(IMPORTS, "SCALE = 2.0", SCALED)
+    assert load(reference(notebook.names["scaled"]))(3) == 6
+
+
 def test_a_class_redefined_since_is_the_one_that_is_meant(notebook):
     notebook.run(IMPORTS, "SCALE = 2.0", SCALED, MINE)
     old = notebook.names["Mine"]

@@ -1,8 +1,13 @@
 """Sequence mixers, one file each."""
 
+from typing import TYPE_CHECKING
+
 from recollect.spec.registry import Registry
 
-MIXERS = Registry(
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+MIXERS: "Registry[type[Module]]" = Registry(
     "mixer",
     group="recollect.mixers",
     base="torch.nn:Module",

@@ -1,5 +1,6 @@
 """Recall tasks, one file each: a task is a frozen specification that samples a Batch."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from recollect.spec.registry import Registry
@@ -50,17 +51,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The classes, loaded when they are first used, since they bring torch along."""
-    for module, _, attribute in (place.partition(":") for place in TASKS.built_in.values()):
-        if name == attribute:
-            return _load(module, name)
-    if name in ("Batch", "Task"):
-        return _load("recollect.tasks.base", name)
-    if name in ("AnyTask", "as_task", "task_class"):
-        return _load("recollect.tasks.spec", name)
+    homes = {attribute: module for module, _, attribute in (place.partition(":") for place in TASKS.built_in.values())}
+    homes |= dict.fromkeys(("Batch", "Task"), "recollect.tasks.base")
+    homes |= dict.fromkeys(("AnyTask", "as_task", "task_class"), "recollect.tasks.spec")
+    if name in homes:
+        return getattr(importlib.import_module(homes[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _load(module: str, name: str) -> Any:
-    import importlib
-
-    return getattr(importlib.import_module(module), name)
