@@ -12,7 +12,8 @@ FEW = 4
 
 
 def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: float = THRESHOLD) -> Figure:
-    """`frame` as `results` gives it: one line a configuration, mean and min-max over seeds, windows as bars under the curves."""
+    """Draw runs as `runs_frame` gives them: one line per configuration, mean and band from lowest to highest seed, windows at
+    the threshold as bars under the curves."""
     found = windows(frame, threshold=threshold, resamples=1).set_index("configuration").to_dict("index")
     models = list(dict.fromkeys(frame["configuration"]))
     with style():
@@ -49,12 +50,12 @@ def _label(model: str, found: dict) -> str:
 
 
 def window_caption(frame: pd.DataFrame, threshold: float = THRESHOLD) -> str:
-    """What the figure shows and at which scale, from the runs themselves."""
+    """What the figure of these runs shows and at which scale; the threshold is the one it was drawn with."""
 
     def values(column: str) -> str:
         return ", ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in sorted(frame[column].unique()))
 
-    size = f"{len(frame)} runs: {frame['train.lr'].nunique()} rates x {frame['train.seed'].nunique()} seeds a model"
+    size = f"{len(frame)} runs: {frame['train.lr'].nunique()} rates x {frame['train.seed'].nunique()} seeds per model"
     setting = f"width {values('model.width')}, {values('model.layers')} layer(s), batch {values('train.batch')}"
     return (
         f"{size}; task {values('task.kind')}, {setting}, at most {frame['step'].max()} steps. Line: mean over seeds; "
