@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from recollect.spec import SpecError
 from recollect.store import frames
 from recollect.store.merge import merge
 from recollect.store.store import Store, StoreBusy, StoreError
@@ -145,6 +146,8 @@ def test_the_fields_in_which_runs_differ(store):
     run(study("one", batch=8, lr=1e-3, seed=1), store=store, device="cpu", workers=1, progress=False)
     assert list(frames.runs_frame(store, "one", columns="varying")) == list(alone)
     assert list(frames.runs_frame(Store(store.path), "one")) == list(whole)
+    with pytest.raises(SpecError, match="columns 'some': choose from: all, varying"):
+        frames.runs_frame(store, "s", columns="some")
 
 
 def test_reading_needs_no_lock_and_sees_whole_runs_only(store):

@@ -17,7 +17,7 @@ _TAG = r"^(?:tests\.(\d+)\.)?chosen\.(\d+)$"
 
 
 def choices(slices: pd.DataFrame) -> pd.DataFrame:
-    """One row a run, `test` (-1: the task itself), number of `segments` and `segment` (from 0; -1: none), at the run's end.
+    """One row per run, `test` (-1: the task itself), number of `segments` and `segment` (from 0; -1: none), at the run's end.
 
     `count` predictions chose it, a `share` of all.
     """
@@ -37,7 +37,7 @@ def choices(slices: pd.DataFrame) -> pd.DataFrame:
 
 
 def duplicate_measures(slices: pd.DataFrame) -> pd.DataFrame:
-    """One row a run, test and number of segments: what its predictions were.
+    """One row per run, test and number of segments: what its predictions were.
 
     `error`: matched no segment. `last`: matched the last one (recency). `last_of_matched`: the same among those that matched
     any. `uneven`: how far the choices among segments are from even: half the sum of |share - 1/s|, 0 even, 1 - 1/s always one.

@@ -116,7 +116,7 @@ def accuracy_across(steps: ArrayLike, accuracy: ArrayLike, change: Change, least
 
 
 def dynamics(curves: pd.DataFrame, loss: str = "test_loss") -> pd.DataFrame:
-    """One row a run: its first plateau, its transition with accuracy on both sides, and its bump with accuracy likewise.
+    """One row per run: its first plateau, its transition with accuracy on both sides, and its bump with accuracy likewise.
 
     Columns `plateau_start`, `_end`, `_level`; `transition_begin`, `_step`, `_end`, `_depth`, `_share`, `_before`, `_after`,
     `_moved`; and `bump_..` in the same way. What a curve does not have is NaN, and moved nothing.

@@ -1,6 +1,6 @@
 """What the embeddings of position tokens look like (Pantazopoulos et al., figures 9 to 11 and 20 to 22).
 
-`x` (positions, width) holds one embedding a position, in order. The paper calls a spiral what runs around a centre as the
+`x` (positions, width) holds one embedding per position, in order. The paper calls a spiral what runs around a centre as the
 position grows: here the angle of a point in the plane of the first two principal components, taken around the mean, and
 
     monotone = |sum of the angle's changes from position to position| / sum of their sizes

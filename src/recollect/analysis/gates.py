@@ -4,7 +4,7 @@ import pandas as pd
 
 
 def gate_traces(curves: pd.DataFrame) -> pd.DataFrame:
-    """One row a run, measurement and layer (from 0): `step`, `examples`, `progress` in (0, 1] and `gate`, its size."""
+    """One row per run, measurement and layer (from 0): `step`, `examples`, `progress` in (0, 1] and `gate`, its size."""
     columns = [name for name in curves if str(name).startswith("gate.")]
     long = curves.melt(["run", "step", "examples"], columns, "layer", "gate").dropna(subset="gate")
     long["layer"] = long["layer"].str.removeprefix("gate.").astype(int)
@@ -13,7 +13,7 @@ def gate_traces(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def fusion(traces: pd.DataFrame) -> pd.DataFrame:
-    """One row a run, at its end: the mean gate of the `shallow` and of the `deep` half of its layers, and the rank
+    """One row per run, at its end: the mean gate of the `shallow` and of the `deep` half of its layers, and the rank
     `correlation` of a gate's size with its depth (1: ever more open; NaN where all are the same)."""
     last = traces.loc[traces["step"] == traces.groupby("run")["step"].transform("max")]
     rows = []

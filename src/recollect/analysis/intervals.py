@@ -30,7 +30,7 @@ class Spread:
 
 
 def spread(values: ArrayLike) -> Spread:
-    """The spread of one number a seed; what is NaN is left out."""
+    """The spread of one number per seed; what is NaN is left out."""
     known = np.asarray(values, float)
     known = known[~np.isnan(known)]
     if len(known) == 0:

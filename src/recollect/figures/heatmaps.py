@@ -72,7 +72,7 @@ def _ticks(put, labels: pd.Index) -> None:
 
 
 def long_table(cells: Cells, names: tuple[str, str], value: str) -> pd.DataFrame:
-    """The numbers of a grid of matrices, one a row: row and column of the grid, index and column of the matrix, value."""
+    """The numbers of a grid of matrices, one per row: row and column of the grid, index and column of the matrix, value."""
     tables = []
     for (row, column), matrix in cells.items():
         long = pd.DataFrame(

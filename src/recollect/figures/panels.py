@@ -1,4 +1,4 @@
-"""Lines in panels: a number against an axis, one line a model, the band from the lowest to the highest seed."""
+"""Lines in panels: a number against an axis, one line per model, the band from the lowest to the highest seed."""
 
 import math
 from collections.abc import Sequence

@@ -48,12 +48,12 @@ def _label(model: str, found: dict) -> str:
 
 
 def window_caption(frame: pd.DataFrame, threshold: float = THRESHOLD) -> str:
-    """What the figure shows and at which scale, from the runs themselves."""
+    """What the figure of these runs shows and at which scale; the threshold is the one it was drawn with."""
 
     def values(column: str) -> str:
         return ", ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in sorted(frame[column].unique()))
 
-    size = f"{len(frame)} runs: {frame['train.lr'].nunique()} rates x {frame['train.seed'].nunique()} seeds a model"
+    size = f"{len(frame)} runs: {frame['train.lr'].nunique()} rates x {frame['train.seed'].nunique()} seeds per model"
     setting = f"width {values('model.width')}, {values('model.layers')} layer(s), batch {values('train.batch')}"
     return (
         f"{size}; task {values('task.kind')}, {setting}, at most {frame['step'].max()} steps. Line: mean over seeds; "

@@ -17,12 +17,12 @@ from recollect.spec import SpecError
 
 
 def previous_token_score(weights: Tensor) -> Tensor:
-    """Weights (rows, heads, length, length) to one score a head: (heads,)."""
+    """Weights (rows, heads, length, length) to one score per head: (heads,)."""
     return weights.diagonal(-1, dim1=-2, dim2=-1).mean((0, 2))
 
 
 def prefix_matching_score(weights: Tensor, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
-    """Weights (rows, heads, length, length) over tokens (rows, length) to one score a head: (heads,).
+    """Weights (rows, heads, length, length) over tokens (rows, length) to one score per head: (heads,).
 
     Counts tokens that occurred before; `positions` (rows, any): only those that stand there (the queries of a task, say).
     """
@@ -41,7 +41,7 @@ def prefix_matching_score(weights: Tensor, tokens: Tensor, positions: Tensor | N
 
 @torch.no_grad()
 def induction_scores(model: nn.Module, tokens: Tensor, positions: Tensor | None = None) -> pd.DataFrame:
-    """One row an attention layer (`place`, its dotted name) and `head`: `previous_token` and `prefix_matching`."""
+    """One row per attention layer (`place`, its dotted name) and `head`: `previous_token` and `prefix_matching`."""
     rows = []
     for place, mixer, x in mixer_inputs(model, tokens, (Attention,)):
         weights = mixing_matrix(mixer, x)

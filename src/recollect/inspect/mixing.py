@@ -4,7 +4,7 @@
 
 Every built-in mixer but the LSTM is linear in its values v once queries, keys, decays and gates are held fixed, so M is what
 comes out where unit impulses go in. An op that treats all channels of a head alike takes all impulses at once, as the channels
-of v; one whose channels mix each in its own way (S6, RWKV-4, long convolutions) takes one impulse a row.
+of v; one whose channels mix each in its own way (S6, RWKV-4, long convolutions) takes one impulse per row.
 Left out is what acts token by token after it (norm, output gate and projection), and short convolutions before it.
 
 Shapes: x (rows, length, width), M (rows, parts, length, length); a part is a head, or a channel.
@@ -195,7 +195,7 @@ def distance_profile(matrix: Tensor) -> np.ndarray:
 
 
 def distance_profiles(model: nn.Module, tokens: Tensor) -> pd.DataFrame:
-    """One row a mixer (`place`, its dotted name) and `distance`: the `size` of what is read from there, over all rows."""
+    """One row per mixer (`place`, its dotted name) and `distance`: the `size` of what is read from there, over all rows."""
     sums: dict[str, np.ndarray] = {}
     for row in tokens.split(1):  # one row at a time: a matrix for every channel takes much memory
         for place, matrix in mixing_matrices(model, row).items():
@@ -207,7 +207,7 @@ def distance_profiles(model: nn.Module, tokens: Tensor) -> pd.DataFrame:
 
 
 def decay_rate(profile: np.ndarray) -> float:
-    """How fast the off-diagonal terms fade, in nats a token: minus the slope of log size against distance, from 1 on."""
+    """How fast the off-diagonal terms fade, in nats per token: minus the slope of log size against distance, from 1 on."""
     apart, size = np.arange(1, len(profile)), np.asarray(profile, float)[1:]
     return -float(np.polyfit(apart[size > 0], np.log(size[size > 0]), 1)[0])
 

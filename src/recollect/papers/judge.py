@@ -36,17 +36,17 @@ class Evidence:
 
     scale: Scale
     runs: pd.DataFrame
-    """One row a run that has ended, as `results.runs_frame` gives them."""
+    """One row per run that has ended, as `runs_frame` gives them."""
     asked: int
     """How many runs the item has at this scale."""
     asked_of: Mapping[str, int] = field(default_factory=dict)
     """Of these, how many each model has, by title."""
     curves: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """One row a run and measurement, where the item asks for curves."""
+    """One row per run and measurement, where the item asks for curves."""
     slices: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """One row a run, measurement, tag and value, where the item asks for slices."""
+    """One row per run, measurement, tag and value, where the item asks for slices."""
     snapshots: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """One row a run and snapshot of its embeddings, where the item asks for them."""
+    """One row per run and snapshot of its embeddings, where the item asks for them."""
     measured: pd.DataFrame = field(default_factory=pd.DataFrame)
     """What the item measured on trained models, where it does."""
 
@@ -173,7 +173,7 @@ def window_of(runs: pd.DataFrame, name: str, threshold: float = THRESHOLD, of_be
 
 
 def spread(values: Iterable[float], name: str) -> Estimate:
-    """The mean of one number a seed, with the lowest and the highest."""
+    """The mean of one number per seed, with the lowest and the highest."""
     found = [float(v) for v in values if v == v]
     if not found:
         raise NotEnough(f"no value of {name}")

@@ -27,6 +27,8 @@ def runs_frame(store: Store, study: str | None = None, columns: Literal["all", "
     Runs come in the order of the study; without one, in the order in which they ended. `varying`: only the id, the
     configuration, the fields in which these runs differ, learning rate, seed, and what came out.
     """
+    if columns not in ("all", "varying"):
+        raise SpecError(f"columns {columns!r}: {nearest(columns, ('all', 'varying'))}")
     names = ["id", "model", "status", "step", "accuracy", "best_accuracy", "best_step", "final", "parameters", "state_size",
              "seconds", "device", "versions", "notes", "ended"]  # fmt: skip
     select = f"SELECT {', '.join(f'runs.{name}' for name in names)}, runs.spec FROM runs"

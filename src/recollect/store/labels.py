@@ -15,16 +15,17 @@ def run_labels(runs: Sequence[RunSpec]) -> list[str]:
 
 
 def labels(titles: Sequence[str], specs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The model's title, and the fields in which runs of the same title differ."""
+    """The model's title, and the fields in which runs of the same title differ. A run that does not have a field, as one that is
+    older than it, differs from no other in it."""
     flat = [dict(_fields(spec)) for spec in specs]
     names = [name for name in dict.fromkeys(n for fields in flat for n in fields) if not name.startswith(_UNTOLD)]
     seen: dict[tuple[str, str], set[str]] = {}
     for title, fields in zip(titles, flat, strict=True):
-        for name in names:
-            seen.setdefault((title, name), set()).add(str(fields.get(name)))
-    telling = [name for name in names if any(len(seen[title, name]) > 1 for title in set(titles))]
+        for name in fields:
+            seen.setdefault((title, name), set()).add(str(fields[name]))
+    telling = [name for name in names if any(len(seen.get((title, name), ())) > 1 for title in set(titles))]
     return [
-        ", ".join([title, *(f"{name.partition('.')[2]}={fields.get(name)}" for name in telling)])
+        ", ".join([title, *(f"{name.partition('.')[2]}={fields[name]}" for name in telling if name in fields)])
         for title, fields in zip(titles, flat, strict=True)
     ]
 

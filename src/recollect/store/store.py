@@ -94,9 +94,8 @@ class Store:
 
     def curve(self, run: str) -> list[dict[str, float | None]]:
         """Every measurement of a run during its training; None for what was not finite."""
-        return [
-            json.loads(data) for (data,) in self._query("SELECT data FROM points WHERE run = ? ORDER BY step", [run])
-        ]
+        rows = self._query("SELECT data FROM points WHERE run = ? ORDER BY step", [run])
+        return [json.loads(data) for (data,) in rows]
 
     def slices(self, run: str) -> list[Slice]:
         """A run's answers by tag, of each measurement that has them."""
@@ -104,9 +103,8 @@ class Store:
         return [Slice(step, tag, **json.loads(data)) for step, tag, data in rows]
 
     def _stored(self, which: str, *parameters: Any) -> list[StoredRun]:
-        rows = self._query(
-            f"SELECT id, spec, model, status, step, seconds, device, final FROM runs {which}", parameters
-        )
+        columns = "id, spec, model, status, step, seconds, device, final"
+        rows = self._query(f"SELECT {columns} FROM runs {which}", parameters)
         return [StoredRun(*about, final=json.loads(final)) for *about, final in rows]
 
     def _query(self, sql: str, parameters: Iterable[Any] = ()) -> list[tuple]:
@@ -115,8 +113,6 @@ class Store:
             return []
         with self._reading() as connection:
             return connection.execute(sql, tuple(parameters)).fetchall()
-
-    query = _query
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:

@@ -14,6 +14,7 @@ from recollect.spec import Spec, SpecError
 from recollect.spec.registry import Registry
 from recollect.tasks import TASKS
 from recollect.tasks.base import Task
+from recollect.tasks.spec import as_task
 from recollect.train.optimisers import OPTIMISERS
 from recollect.train.optimisers.base import Optimiser
 from recollect.train.schedules import SCHEDULES, Schedule
@@ -51,7 +52,7 @@ def plain(value: Any, path: str = "") -> Any:
     if isinstance(value, MixerSpec):
         return plain(value.model_dump(mode="json"), path)
     if isinstance(value, Task):
-        return value.model_dump(mode="json", exclude_defaults=True)
+        return as_task(value).model_dump(mode="json", exclude_defaults=True)
     if isinstance(value, Spec):
         return plain(value.canonical(), path)
     raise SpecError(

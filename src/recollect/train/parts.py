@@ -7,7 +7,6 @@ from pydantic import ValidationError
 
 from recollect.spec import Spec, SpecError, nearest
 from recollect.spec.registry import Registry
-from recollect.spec.source import reference
 from recollect.train.optimisers import OPTIMISERS
 from recollect.train.schedules import SCHEDULES
 
@@ -53,8 +52,7 @@ def _chosen(registry: Registry, given: Any) -> tuple[Kind, dict[str, Any]]:
         cls = given if isinstance(given, type) else type(given)
         if not issubclass(cls, Spec):
             raise SpecError(f"{registry.what}: expected a name, a class or an object of one, not {given!r}")
-        place = f"{cls.__module__}:{cls.__qualname__}"
-        name = next((name for name, built_in in registry.built_in.items() if built_in == place), reference(cls))
+        name = registry.name(cls)
         brought = {} if given is cls else {field: getattr(given, field) for field in cls.model_fields}
     found = registry.find(name)
     if missing := sorted(found.__abstractmethods__):

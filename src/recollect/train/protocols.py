@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from recollect.spec.registry import Registry
+from recollect.train.optimisers import OPTIMISERS
 
 if TYPE_CHECKING:
     from recollect.tasks.base import Task
@@ -63,4 +64,8 @@ def with_protocol(train: Fields, task: "Task") -> Fields:
     fields = PROTOCOLS.find(str(name))(task)
     if "steps" in train or "epochs" in train:  # one of the two says how long
         fields = {key: value for key, value in fields.items() if key not in ("steps", "epochs")}
+    if "optimiser" in train:  # the protocol's numbers are AdamW's: another optimiser takes those it has
+        theirs = OPTIMISERS.find(str(train["optimiser"])).model_fields
+        adamw = OPTIMISERS.find("adamw").model_fields
+        fields = {key: value for key, value in fields.items() if key not in adamw or key in theirs}
     return fields | train

@@ -41,7 +41,7 @@ const ACCURACY = [
   { title: "parameters", number: true, cell: (row) => row.parameters },
 ];
 
-// One row a configuration: its window where rates vary, and its accuracy where it is best.
+// One row per configuration: its window where rates vary, and its accuracy where it is best.
 function headline(study) {
   const swept = "decades" in study.headline[0];
   const accuracy = ACCURACY.filter((column) => column.title !== "diverged" || study.statuses.diverged);
