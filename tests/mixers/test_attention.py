@@ -10,9 +10,11 @@ from transformers import GPTNeoXConfig
 from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXAttention, GPTNeoXRotaryEmbedding
 
 from recollect.mixers.attention import Attention
+from recollect.mixers.linear_attention import LinearAttention
 from recollect.ops.positions import bucket, rotary
 from recollect.ops.short_conv import short_conv_definition
 from recollect.spec import SpecError
+from recollect.testing.mixers import MIXER_CHECKS, causality
 
 
 def relative_error(got, expected):
@@ -147,6 +149,30 @@ def test_convolution_of_any_of_q_k_v(conv, activation):
     inputs = {name: after(short_conv_definition(x, c.weight, c.bias)) for name, c in module.convs.items()}
     assert set(inputs) == set(conv)
     assert_same(module(x), brute_force(module, x, lambda h, t, s: 0.0 if t - s < 4 else -math.inf, inputs))
+
+
+@pytest.mark.parametrize("conv", ["q", "v", "qkv"])
+def test_centred_convolutions(conv):
+    module, x = module_and_input(heads=2, conv=conv, kernel=3, conv_causal=False)
+    inputs = {
+        name: F.conv1d(x.mT, c.weight[:, None], c.bias, padding=1, groups=8).mT for name, c in module.convs.items()
+    }
+    assert_same(module(x), brute_force(module, x, lambda h, t, s: 0.0, inputs))
+
+
+@pytest.mark.parametrize("kind", [Attention, LinearAttention])
+def test_a_mixer_with_centred_convolutions_keeps_every_rule_but_causality(kind):
+    def make():
+        return kind(16, conv="v", kernel=3, conv_causal=False)
+
+    needs_it = {"causality", "recurrence", "state_size", "odd_lengths"}
+    for rule in MIXER_CHECKS:
+        assert rule.name in needs_it or rule.function(make, 16, 33) is None
+    with pytest.raises(AssertionError, match=r"not causal: token 1 moves the output by .* at batch row ., position 0"):
+        causality(make, 16, 33)
+    with pytest.raises(SpecError, match="no recurrent form"):
+        make().step(torch.zeros(2, 16), make().initial_state(2))
+    assert make().state_size(9) == kind(16, conv="v", kernel=3).state_size(9)
 
 
 def test_without_biases():

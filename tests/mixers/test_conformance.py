@@ -38,9 +38,12 @@ CASES: list[tuple[str, dict]] = [
     ("base_conv", {"implicit": True, **LONG}),
     ("h3", {"state": 8, **LONG}),
     ("h3", {"head_dim": 4, "state": 6, **LONG}),
+    ("h3", {"state": 8, "discretise": "zoh", **LONG}),
     ("hyena", LONG),
     ("hyena", {"order": 3, "filter_width": 8, "features": 5, "kernel": 4, **LONG}),
+    ("hyena", {"filter_width": 8, "train_features": True, "filter_init": "pytorch", **LONG}),
     ("rwkv", DEEP),
+    ("rwkv", {"init": "pytorch", **DEEP}),
     ("rwkv", {"layer": 0, "layers": 1}),
     ("rwkv6", {"head_dim": 8, "mix_rank": 4, "decay_rank": 4, **DEEP}),
     ("rwkv6", {"layer": 0, "layers": 1}),
@@ -50,16 +53,20 @@ CASES: list[tuple[str, dict]] = [
     ("mamba", {"conv": False}),
     ("mamba", {"gate": False, "state": 4, "kernel": 3, "expand": 1, "dt_rank": 3}),
     ("mamba", {"mimetic": True}),
+    ("mamba", {"init": "pytorch", "layers": 3}),
+    ("mamba", {"dt_init": "zero"}),
     ("s6", {}),
     ("s6", {"state": 5, "dt_rank": 2}),
     ("mamba2", {}),
     ("mamba2", {"state": 8, "head_dim": 8, "groups": 2, "expand": 3, "kernel": 2}),
     ("deltanet", {}),
     ("deltanet", {"heads": 4, "kernel": 2}),
+    ("deltanet", {"expand_v": 3, "norm_eps": 1e-3}),
     ("gated_deltanet", {}),
+    ("gated_deltanet", {"expand_v": 2, "norm_eps": 1e-6}),
     ("gated_deltanet", {"heads": 1}),
     ("gla", {}),
-    ("gla", {"heads": 1, "rank": 3}),
+    ("gla", {"heads": 1, "rank": 3, "norm_eps": 1e-3}),
     ("retnet", {}),
     ("retnet", {"heads": 4}),
     ("lstm", {}),
@@ -97,7 +104,7 @@ FIRST = dict(reversed(CASES))
 """The first case of each mixer."""
 
 
-@pytest.mark.parametrize("kind", MIXERS)
+@pytest.mark.parametrize("kind", list(MIXERS))
 def test_rows_longer_than_any_chunk(kind: str):
     assert recurrence(lambda: MIXERS.find(kind)(16, **FIRST[kind]), 16, 131) is None, "it has a step, and it is forward"
 
@@ -109,7 +116,7 @@ ODD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", MIXERS)
+@pytest.mark.parametrize("kind", list(MIXERS))
 @pytest.mark.parametrize("rule", [finite, causality, cohort, recurrence, state_size], ids=lambda rule: rule.__name__)
 def test_odd_widths(kind: str, rule: Callable[..., str | None]):
     rounded = {"exact": False} if rule is causality and kind in ROUNDED else {}
@@ -122,7 +129,7 @@ def test_no_built_in_mixer_is_missing():
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("kind", MIXERS)
+@pytest.mark.parametrize("kind", list(MIXERS))
 def test_bits_do_not_depend_on_company_at_any_size(kind: str, threads: int):
     """Also where tensors do not fill vectors, for members in any place of a cohort."""
     before = torch.get_num_threads()

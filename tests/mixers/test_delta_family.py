@@ -26,15 +26,15 @@ def _seed():
 
 def reference(ours: GatedDeltaNet) -> Qwen3NextGatedDeltaNet:
     """transformers' layer with our weights: theirs lie head by head (q, k, v, z), ours one after the other."""
-    heads, width = ours.heads, ours.out.in_features
-    head_dim = width // heads
+    heads, width, values = ours.heads, ours.out.out_features, ours.out.in_features
     config = Qwen3NextConfig(
-        hidden_size=width, linear_num_value_heads=heads, linear_num_key_heads=heads, linear_key_head_dim=head_dim,
-        linear_value_head_dim=head_dim, linear_conv_kernel_dim=ours.conv.weight.shape[1], num_hidden_layers=1,
-        layer_types=["linear_attention"], rms_norm_eps=1e-6,
+        hidden_size=width, linear_num_value_heads=heads, linear_num_key_heads=heads, linear_key_head_dim=width // heads,
+        linear_value_head_dim=values // heads, linear_conv_kernel_dim=ours.conv.weight.shape[1], num_hidden_layers=1,
+        layer_types=["linear_attention"], rms_norm_eps=ours.norm.eps,
     )  # fmt: skip
     theirs = Qwen3NextGatedDeltaNet(config, 0)
-    by_head = [w.unflatten(0, (heads, -1)) for w in (*ours.qkv.weight.chunk(3), ours.z.weight)]
+    parts = (*ours.qkv.weight.split((width, width, values)), ours.z.weight)
+    by_head = [w.unflatten(0, (heads, -1)) for w in parts]
     gates = [w.unflatten(0, (heads, -1)) for w in (ours.beta.weight, ours.a.weight)]
     weights = {
         "in_proj_qkvz.weight": torch.cat(by_head, dim=1).flatten(0, 1),
@@ -52,7 +52,9 @@ def reference(ours: GatedDeltaNet) -> Qwen3NextGatedDeltaNet:
 def like_ours(theirs: Qwen3NextGatedDeltaNet, heads: int) -> dict[str, Tensor]:
     """The gradients of transformers' layer under our names and in our order."""
     grad = {name: p.grad for name, p in theirs.named_parameters()}
-    q, k, v, z = grad["in_proj_qkvz.weight"].unflatten(0, (heads, 4, -1)).transpose(0, 1).flatten(1, 2)
+    dim, dim_v = theirs.head_k_dim, theirs.head_v_dim
+    by_head = grad["in_proj_qkvz.weight"].unflatten(0, (heads, -1)).split((dim, dim, dim_v, dim_v), dim=1)
+    q, k, v, z = (t.flatten(0, 1) for t in by_head)
     beta, a = grad["in_proj_ba.weight"].unflatten(0, (heads, 2)).transpose(0, 1)
     return {
         "qkv.weight": torch.cat([q, k, v]), "z.weight": z, "beta.weight": beta, "a.weight": a,
@@ -66,9 +68,12 @@ def relative(a: Tensor, b: Tensor) -> float:
 
 
 @pytest.mark.parametrize("length", [1, 2, 63, 65, 257])
-@pytest.mark.parametrize(("width", "heads"), [(32, 2), (15, 3), (14, 1)])
-def test_gated_deltanet_is_transformers(length, width, heads):
-    ours = GatedDeltaNet(width, heads=heads)
+@pytest.mark.parametrize(
+    ("width", "heads", "options"),
+    [(32, 2, {"norm_eps": 1e-6}), (15, 3, {}), (14, 1, {}), (16, 2, {"expand_v": 2}), (15, 3, {"expand_v": 3})],
+)
+def test_gated_deltanet_is_transformers(length, width, heads, options):
+    ours = GatedDeltaNet(width, heads=heads, **options)
     theirs = reference(ours)
     x = torch.randn(2, length, width, requires_grad=True)
     weight = torch.randn(2, length, width)
@@ -84,19 +89,45 @@ def test_gated_deltanet_is_transformers(length, width, heads):
         assert relative(p.grad, expected[name]) < 1e-5, name
 
 
-def test_deltanet_written_out():
-    mixer = DeltaNet(12, heads=3).double()
+@pytest.mark.parametrize(("options", "eps", "values"), [({}, 1e-5, 4), ({"norm_eps": 0.1, "expand_v": 2}, 0.1, 8)])
+def test_deltanet_written_out(options, eps, values):
+    mixer = DeltaNet(12, heads=3, **options).double()
     x = torch.randn(2, 10, 12, dtype=torch.float64)
-    q, k, v = mixer.conv(mixer.qkv(x)).unflatten(-1, (3, 3, 4)).unbind(2)
+    parts = mixer.conv(mixer.qkv(x)).split((12, 12, 3 * values), dim=-1)
+    q, k, v = (t.unflatten(-1, (3, -1)) for t in parts)
     q, k = (t / (t.square().sum(-1, keepdim=True) + 1e-6).sqrt() for t in (q, k))
     beta = torch.sigmoid(mixer.beta(x))
-    memory, out = torch.zeros(2, 3, 4, 4, dtype=torch.float64), []  # (values, keys), as in the paper
+    memory, out = torch.zeros(2, 3, values, 4, dtype=torch.float64), []  # (values, keys), as in the paper
     for t in range(10):
         outer = k[:, t, :, :, None] * k[:, t, :, None, :]
         rate = beta[:, t, :, None, None]
         memory = memory @ (torch.eye(4) - rate * outer) + rate * v[:, t, :, :, None] * k[:, t, :, None, :]
         out.append((memory @ q[:, t, :, :, None])[..., 0] / 2)
-    torch.testing.assert_close(mixer(x), mixer.out(mixer.norm(torch.stack(out, 1)).flatten(2)))
+    y = torch.stack(out, 1)
+    y = y / (y.square().mean(-1, keepdim=True) + eps).sqrt()
+    torch.testing.assert_close(mixer(x), mixer.out(y.flatten(2)))
+
+
+@pytest.mark.parametrize(("options", "eps"), [({}, 1e-5), ({"norm_eps": 0.1}, 0.1)])
+def test_gla_written_out(options, eps):
+    mixer = GLA(12, heads=3, **options).double()
+    x = torch.randn(2, 10, 12, dtype=torch.float64)
+    q, k, v, log_alpha = mixer._project(x)
+    memory, out = torch.zeros(2, 3, 2, 4, dtype=torch.float64), []
+    for t in range(10):
+        memory = log_alpha[:, t].exp()[..., None] * memory + k[:, t, :, :, None] * v[:, t, :, None, :]
+        out.append(torch.einsum("bhi,bhij->bhj", q[:, t], memory))
+    y = torch.stack(out, 1)
+    y = y / (y.square().mean(-1, keepdim=True) + eps).sqrt()
+    torch.testing.assert_close(mixer(x), mixer.out(y.flatten(2) * nn.functional.silu(mixer.r(x))))
+
+
+@pytest.mark.parametrize("mixer", [DeltaNet, GatedDeltaNet])
+@pytest.mark.parametrize(("expand_v", "state"), [(1, 2 * 8 * 8), (2, 2 * 8 * 16), (3, 2 * 8 * 24)])
+def test_wider_values_enlarge_the_memory(mixer, expand_v, state):
+    module = mixer(16, heads=2, expand_v=expand_v)
+    assert module.initial_state(1)["S"].numel() == state
+    assert module.state_size(9) == state + 3 * (2 + expand_v) * 16
 
 
 def test_gated_deltanet_starts_with_mamba2s_time_steps():
@@ -162,6 +193,8 @@ def test_ranks_and_kernels_must_be_positive():
     for mixer in (DeltaNet, GatedDeltaNet):
         with pytest.raises(SpecError, match="kernel 0"):
             mixer(8, kernel=0)
+        with pytest.raises(SpecError, match="expand_v 0"):
+            mixer(8, expand_v=0)
 
 
 @pytest.mark.parametrize("mixer", FAMILY)
@@ -174,13 +207,15 @@ def test_any_width_trains(mixer, width):
     assert all(p.grad is not None and p.grad.isfinite().all() and p.grad.any() for p in module.parameters())
 
 
-@pytest.mark.parametrize("mixer", [DeltaNet, GatedDeltaNet, GLA])  # RetNet counts its recurrence, not its chunks
-def test_flops_against_a_count_of_the_matrix_products(mixer):
-    module = mixer(16)
+@pytest.mark.parametrize(  # RetNet counts its recurrence, not its chunks
+    ("mixer", "options"), [(DeltaNet, {}), (GatedDeltaNet, {}), (GatedDeltaNet, {"expand_v": 3}), (GLA, {})]
+)
+def test_flops_against_a_count_of_the_matrix_products(mixer, options):
+    module = mixer(16, **options)
     with FlopCounterMode(display=False) as counter:
         module(torch.randn(1, 64, 16))
     uncounted = {GLA: 2 * 3 * 4 * 64 * 16}.get(mixer, 0)  # the scores of pairs, three factors each
     if isinstance(module, DeltaNet):
-        uncounted = 2 * solve_flops(64, 8) + module.conv.flops(64)
+        uncounted = 2 * solve_flops(64, 8 * options.get("expand_v", 1)) + module.conv.flops(64)
     assert module.flops(64) == counter.get_total_flops() + uncounted
     assert math.isclose(module.flops(4096) / module.flops(2048), 2, rel_tol=0.05)  # linear in the length

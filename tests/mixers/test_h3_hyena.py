@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect.mixers.h3 import H3, DiagonalSSM
-from recollect.mixers.hyena import Hyena
+from recollect.mixers.hyena import Hyena, positional_features
 from recollect.ops.long_conv import long_conv_definition
 from recollect.ops.short_conv import short_conv_definition
 from recollect.spec import SpecError
@@ -15,12 +15,15 @@ from recollect.spec import SpecError
 
 def diagonal_ssm(ssm: DiagonalSSM, u: Tensor) -> Tensor:
     """The recurrence as written, in complex numbers: u (batch, length, heads, entries)."""
-    A = torch.complex(-ssm.log_decay.exp(), ssm.frequency)  # (heads, N / 2)
-    power = torch.exp(ssm.log_dt.exp()[:, None] * A)
-    read = 2 * torch.view_as_complex(ssm.C) * (power - 1) / A
+    A, dt = torch.complex(-ssm.log_decay.exp(), ssm.frequency), ssm.log_dt.exp()[:, None]  # (heads, N / 2)
+    if ssm.discretise == "bilinear":
+        pole, b = (1 + dt * A / 2) / (1 - dt * A / 2), dt / (1 - dt * A / 2)
+    else:
+        pole, b = torch.exp(dt * A), (torch.exp(dt * A) - 1) / A
+    read = 2 * torch.view_as_complex(ssm.C) * b
     state, out = 0, []
     for u_t in u.unbind(1):
-        state = power[:, None] * state + u_t[..., None]  # (batch, heads, entries, N / 2)
+        state = pole[:, None] * state + u_t[..., None]  # (batch, heads, entries, N / 2)
         out.append((read[:, None] * state).sum(-1).real + ssm.D[:, None] * u_t)
     return torch.stack(out, dim=1)
 
@@ -49,8 +52,10 @@ def hyena(mixer: Hyena, x: Tensor) -> Tensor:
     [
         (lambda: H3(6, length=257, state=10), h3),
         (lambda: H3(9, length=257, state=0, head_dim=3), h3),
+        (lambda: H3(6, length=257, state=10, discretise="zoh"), h3),
         (lambda: Hyena(6, length=257), hyena),
         (lambda: Hyena(5, length=257, order=3, features=7, kernel=2), hyena),
+        (lambda: Hyena(6, length=257, train_features=True), hyena),
     ],
 )
 def test_the_mixer_is_its_formula_forward_and_backward(build, slow, length: int):
@@ -79,16 +84,35 @@ def test_h3_starts_with_the_linear_spectrum():
     assert ((ssm.log_dt.exp() >= 1e-3) & (ssm.log_dt.exp() <= 0.1)).all()
 
 
-def test_hyena_keeps_its_filters_law_after_the_models_own():
-    mixer = Hyena(16, length=64)
-    for linear in mixer.modules():
-        if isinstance(linear, nn.Linear):
-            nn.init.normal_(linear.weight, std=0.02)
-    mixer.initialise()
-    inner, projection = mixer.filters.second.weight.detach(), mixer.project.weight.detach()
-    assert inner.std() == pytest.approx(64**-0.5 / 3**0.5, rel=0.1)  # uniform in +- 1 / sqrt(64)
-    assert inner.abs().max() <= 64**-0.5
-    assert projection.std() == pytest.approx(0.02, rel=0.2)
+def test_h3s_filter_is_right_in_float32_over_a_long_row():
+    for discretise in ("bilinear", "zoh"):
+        ssm = H3(8, length=4096, state=64, discretise=discretise).diagonal
+        short = ssm.filter(4096)
+        exact = ssm.double().filter(4096)
+        assert (short - exact).abs().max() < 1e-4 * exact.abs().max()
+
+
+def test_hyenas_features_start_as_they_stay_when_they_are_not_trained():
+    torch.manual_seed(0)
+    trained = Hyena(6, length=40, features=5, train_features=True)
+    fixed = Hyena(6, length=40, features=5)
+    weights = trained.state_dict()
+    features = weights.pop("filters.features")
+    fixed.load_state_dict(weights)
+    x = torch.randn(2, 33, 6)
+    torch.testing.assert_close(trained(x), fixed(x))
+    assert features.shape == (40, 5)
+    assert trained.filters.features is not None
+    (grad,) = torch.autograd.grad(trained(x).square().sum(), trained.filters.features)
+    assert grad[:33].abs().min() > 0
+    assert (grad[33:] == 0).all()
+
+
+def test_with_three_features_hyenas_filter_sees_the_time_only():
+    features = positional_features(torch.arange(1024.0), 1024, bands=1)
+    torch.testing.assert_close(features[:, 0], torch.linspace(0, 1, 1024))
+    assert (features[:, 1] - 1).abs().max() < 1e-3
+    assert features[:, 2].abs().max() < 1e-3
 
 
 def test_hyena_filters_fade_at_a_pace_of_their_own():

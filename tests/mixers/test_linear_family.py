@@ -1,5 +1,7 @@
 """Linear attention, BaseConv and Based: their formulas, which layer holds what, wrong options."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -10,6 +12,8 @@ from recollect.mixers.base_conv import BaseConv
 from recollect.mixers.based import Based
 from recollect.mixers.linear_attention import LinearAttention
 from recollect.ops.attention import attention
+from recollect.ops.long_conv import long_conv_flops
+from recollect.ops.short_conv import ShortConv
 from recollect.spec import SpecError
 
 
@@ -84,9 +88,30 @@ def test_base_conv_written_out():
     torch.testing.assert_close(mixer(x), (x @ mixer.gate.weight.T + mixer.gate.bias) * conv + x)
 
 
+def test_implicit_base_conv_written_out():
+    mixer = BaseConv(3, implicit=True, length=9).double()
+    x = numbers(2, 7, 3)
+    time = torch.arange(7) / 8
+    angle = 2 * math.pi * 1e-4 / 9 * torch.arange(7)
+    features = torch.stack([time, angle.cos(), -angle.sin()], dim=-1).double()
+    h = mixer.conv.last(mixer.conv.first(features).clamp(min=0))  # (taps, channels)
+    conv = torch.stack([sum(h[j] * x[:, t - j] for j in range(t + 1)) for t in range(7)], dim=1)
+    torch.testing.assert_close(mixer(x), mixer.gate(x) * (conv + x) + x, rtol=1e-6, atol=1e-6)
+
+
+def test_centred_convolutions_look_ahead_and_have_no_step():
+    mixer = LinearAttention(6, conv="kv", kernel=3, conv_causal=False).double()
+    x = numbers(2, 9, 6)
+    late = x.clone()
+    late[:, 5] += 1
+    moved = (mixer(late) - mixer(x)).abs().amax((0, 2)) > 1e-9
+    assert moved.tolist() == [False] * 4 + [True] * 5
+    with pytest.raises(SpecError, match=r"of 3 taps reads tokens that come later.*conv_causal: true"):
+        mixer.step(x[:, 0], mixer.initial_state(2))
+
+
 def test_implicit_base_conv_reaches_the_whole_row():
     mixer = BaseConv(4, implicit=True, length=50).double()
-    mixer.initialise()
     x = numbers(2, 50, 4)
     torch.testing.assert_close(steps(mixer, x), mixer(x), rtol=1e-9, atol=1e-9)
     late = x.clone()
@@ -153,10 +178,15 @@ def test_extreme_inputs_stay_finite(options, scale):
     assert all(t.isfinite().all() for t in (y, *grads))
 
 
-@pytest.mark.parametrize("mixer", [LinearAttention(16, heads=2), LinearAttention(16, feature="taylor"), BaseConv(16)])
+@pytest.mark.parametrize(
+    "mixer",
+    [LinearAttention(16, heads=2), LinearAttention(16, feature="taylor"), BaseConv(16), BaseConv(16, implicit=True)],
+)
 @pytest.mark.parametrize("length", [1, 64, 200])
 def test_flops_against_a_count_of_the_matrix_products(mixer, length):
     with FlopCounterMode(display=False) as counter:
         mixer(torch.randn(1, length, 16))
-    convolution = mixer.conv.flops(length) if isinstance(mixer, BaseConv) else 0
+    convolution = 0
+    if isinstance(mixer, BaseConv):
+        convolution = mixer.conv.flops(length) if isinstance(mixer.conv, ShortConv) else long_conv_flops(length, 16)
     assert mixer.flops(length) == counter.get_total_flops() + convolution

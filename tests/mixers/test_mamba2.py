@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
-from transformers import Mamba2Config
+from transformers import Mamba2Config, Zamba2Config
 from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
+from transformers.models.zamba2.modeling_zamba2 import Zamba2MambaMixer
 
 from recollect.mixers.mamba import Mamba
 from recollect.mixers.mamba2 import Mamba2
@@ -19,13 +20,25 @@ def relative(got: Tensor, wanted: Tensor) -> float:
     return ((got - wanted).norm() / wanted.norm().clamp_min(1e-12)).item()
 
 
+def reference(ours: Mamba2, width: int) -> nn.Module:
+    """transformers' mixer of the same sizes: Zamba2's, which normalises group by group as Dao & Gu's code does, where there
+    are groups."""
+    if ours.groups == 1:
+        sizes = {"num_heads": ours.heads, "head_dim": 2 * width // ours.heads, "state_size": ours.state, "n_groups": 1}
+        return Mamba2Mixer(Mamba2Config(hidden_size=width, chunk_size=32, num_hidden_layers=1, **sizes), layer_idx=0)
+    sizes = {"n_mamba_heads": ours.heads, "mamba_d_state": ours.state, "mamba_ngroups": ours.groups}
+    config = Zamba2Config(hidden_size=width, chunk_size=32, time_step_min=0.0, **sizes)
+    return Zamba2MambaMixer(config, layer_idx=0)
+
+
 @pytest.mark.parametrize("length", [1, 2, 63, 65, 257])
-@pytest.mark.parametrize(("width", "head_dim", "state", "groups"), [(24, 16, 5, 1), (40, 0, 16, 1), (24, 12, 6, 2)])
+@pytest.mark.parametrize(
+    ("width", "head_dim", "state", "groups"), [(24, 16, 5, 1), (40, 0, 16, 1), (24, 12, 6, 2), (16, 4, 3, 4)]
+)
 def test_mamba2_equals_transformers_in_outputs_and_all_gradients(length, width, head_dim, state, groups):
     torch.manual_seed(length)
     ours = Mamba2(width, state=state, head_dim=head_dim, groups=groups)
-    sizes = {"num_heads": ours.heads, "head_dim": 2 * width // ours.heads, "state_size": state, "n_groups": groups}
-    theirs = Mamba2Mixer(Mamba2Config(hidden_size=width, chunk_size=32, num_hidden_layers=1, **sizes), layer_idx=0)
+    theirs = reference(ours, width)
     their_parameters = dict(theirs.named_parameters())
     names = [name for name, _ in ours.named_parameters()]
     assert set(their_parameters) == {THEIR_NAMES.get(name, name) for name in names}
@@ -99,12 +112,12 @@ def test_a_member_is_the_same_to_the_bit_in_any_company(width: int, length: int)
             assert torch.equal(value, among[8][name][:size]), f"{name} among {size}"
 
 
-@pytest.mark.parametrize("kind", [Mamba, Mamba2])
-def test_hooks_hear_its_parts_and_change_nothing(kind):
+@pytest.mark.parametrize("mixer", [Mamba(32), Mamba2(32), Mamba2(32, head_dim=8, groups=2)])
+def test_hooks_hear_its_parts_and_change_nothing(mixer):
     torch.manual_seed(0)
-    mixer, x, given = kind(32), torch.randn(2, 9, 32), []
+    x, given = torch.randn(2, 9, 32), []
     expected = mixer(x)
-    for part in (mixer.conv, mixer.ssm if kind is Mamba else mixer.norm):
+    for part in (mixer.conv, mixer.ssm if isinstance(mixer, Mamba) else mixer.norm):
         part.register_forward_hook(lambda part, inputs, output: given.append(output.shape))
     torch.testing.assert_close(mixer(x), expected)
     assert len(given) == 2

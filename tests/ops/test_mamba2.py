@@ -33,5 +33,6 @@ def test_it_is_convolution_recurrence_gate_and_norm(groups, length, more):
     B, C = (t.unflatten(-1, (groups, n)).repeat_interleave(heads // groups, dim=2) for t in (B, C))
     y = ssd_definition(dt[..., None] * x, -A_log.exp() * dt, B, C) + D[:, None] * x
     g = y.flatten(-2) * z * z.sigmoid()
-    expected = w * g / (g.square().mean(-1, keepdim=True) + EPS).sqrt()
+    by_group = g.unflatten(-1, (groups, -1))
+    expected = w * (by_group / (by_group.square().mean(-1, keepdim=True) + EPS).sqrt()).flatten(-2)
     torch.testing.assert_close(mamba2(projected, taps, b, b_dt, A_log, D, w, groups), expected, rtol=1e-9, atol=1e-9)

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch.func import vmap
 
 from recollect.ops.short_conv import ShortConv, short_conv, short_conv_definition
+from recollect.spec import SpecError
 
 LENGTHS = (1, 2, 63, 65, 257)
 
@@ -59,6 +60,24 @@ def test_step_is_forward(kernel, bias, activation):
         steps.append(y)
     assert state.shape == (2, kernel - 1, 5)
     torch.testing.assert_close(torch.stack(steps, dim=1), module(x), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 9])
+@pytest.mark.parametrize("kernel", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("activation", ["none", "silu"])
+def test_the_centred_form_is_conv1d_with_the_same_length(kernel, activation, length):
+    module = ShortConv(5, kernel, activation=activation, causal=False).double()
+    x = torch.randn(2, length, 5, dtype=torch.float64)
+    left = (kernel - 1) // 2
+    padded = F.pad(x.mT, (left, kernel - 1 - left))  # as padding="same" does, which warns where a kernel is even
+    expected = F.conv1d(padded, module.weight[:, None], module.bias, groups=5).mT
+    torch.testing.assert_close(module(x), F.silu(expected) if activation == "silu" else expected)
+
+
+def test_the_centred_form_has_no_step():
+    module = ShortConv(5, 3, causal=False)
+    with pytest.raises(SpecError, match="3 taps reads tokens that come later, so it has no recurrent form"):
+        module.step(torch.zeros(1, 5), module.initial_state(1))
 
 
 def test_members_get_their_own_filters_and_the_same_bits_in_any_company():

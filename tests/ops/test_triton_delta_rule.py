@@ -24,6 +24,7 @@ CASES = {  # members, batch, length, heads, dim, dim_v, gated
     "a chunk and one token, decayed": (1, 1, 33, 1, 8, 20, True),
     "members": (2, 2, 65, 2, 20, 8, False),
     "members with decays": (2, 2, 65, 2, 20, 8, True),
+    "values twice as wide as keys": (1, 1, 40, 2, 16, 32, True),
     "many chunks": (1, 1, 130, 1, 20, 33, False),
     "many chunks, decayed": (1, 1, 130, 1, 20, 33, True),
 }

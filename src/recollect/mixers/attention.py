@@ -25,19 +25,24 @@ class Attention(Mixer):
 
     heads: how many heads the width is split into.
     bias: whether the projections have biases.
-    conv: which of the projections q, k, v read their input through a short causal convolution, each its own.
+    conv: which of the projections q, k, v read their input through a short convolution, each its own.
     kernel, conv_activation: length of those convolutions, and what follows them.
+    conv_causal: whether those convolutions are causal; false centres them, so that they read kernel // 2 tokens ahead. The
+        mixer is then not causal and has no `step`.
     window: how many tokens back a query sees, itself included; 0 sees all.
     dropout: share of attention weights dropped in training.
     rotary_fraction: share of each head's dims that rotary positions turn.
+
+    Initial values: the projections by the model's law, which is GPT-2's and Zoology's; the convolutions as nn.Conv1d's;
+    relative positions start at zero.
     """
 
     wants_positions = True  # Okpekpe & Orvieto, A.2
 
     def __init__(
         self, width: int, *, heads: int = 1, bias: bool = True, conv: Convolved = "none", kernel: int = 4,
-        conv_activation: Literal["none", "silu"] = "none", window: int = 0, dropout: float = 0.0,
-        positions: str = "none", rotary_fraction: float = 1.0,
+        conv_activation: Literal["none", "silu"] = "none", conv_causal: bool = True, window: int = 0,
+        dropout: float = 0.0, positions: str = "none", rotary_fraction: float = 1.0,
     ):  # fmt: skip
         super().__init__()
         divides("attention: heads", heads, width)
@@ -57,12 +62,13 @@ class Attention(Mixer):
         self.positions, self.rotary_fraction = positions, rotary_fraction
         self.qkv = nn.Linear(width, 3 * width, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
-        convs = {name: ShortConv(width, kernel, activation=conv_activation) for name in conv if conv != "none"}
+        names = "" if conv == "none" else conv
+        convs = {name: ShortConv(width, kernel, activation=conv_activation, causal=conv_causal) for name in names}
         self.convs = cast(dict[str, ShortConv], nn.ModuleDict(convs))
         self.plain = not (convs or window or dropout) and positions == "none"
         self.absorbs = self.plain and bias and type(self) is Attention  # a subclass may have a forward of its own
         if positions == "relative":
-            self.relative = nn.Parameter(torch.zeros(32, heads))  # one number a distance bucket and head
+            self.relative = nn.Parameter(torch.zeros(32, heads))  # one number per distance bucket and head
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         if self.plain:

@@ -9,10 +9,11 @@ the model where a constructor has them: `length` (the longest row), `layer` and 
 
 Initialisation: the model draws the weight of every nn.Linear from N(0, 0.02), zeroes its bias, and divides a Linear
 called `out` (the end of a residual branch) by sqrt(2 x layers). Then it calls `initialise()` where a mixer has one, for the
-parts whose own law matters. Other parameters keep what the constructor gave them.
+parts whose own law matters. Other parameters keep what the constructor gave them. Each mixer's docstring says whose initial
+values it has; "the model's law" there is the one of this paragraph.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,12 +23,18 @@ from recollect.spec import SpecError
 State = dict[str, Tensor]
 """What a mixer carries from token to token: named tensors, axis 0 the batch. Integer tensors (a position) are bookkeeping."""
 
+Init = Literal["normal", "pytorch"]
+"""How linear maps start where a mixer leaves the choice: by the model's law, or by that of nn.Linear."""
+
 
 class Mixer(nn.Module):
     """A sequence mixer with a parallel and a recurrent form."""
 
     wants_positions: ClassVar[bool] = False
     """Whether a model of it gets learned positions unless told otherwise. It is not inherited; any module may have it."""
+    version: int = 1
+    """The version of this mixer's law. It is raised when what the mixer computes by default, or what it starts from, changes, so
+    that runs from before and after the change are never taken for the same."""
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, length, width) -> (batch, length, width), causal."""

@@ -1,15 +1,18 @@
 """BaseConv (Arora et al. 2023, "Zoology"): the simplest gated convolution, plus its input.
 
-    y = (W x + b_1) * (h conv x + b_2) + x
+    y = (W x + b) * conv(x) + x
+    conv(x) = h * x + c         short: one filter of a few taps per channel, with a bias c
+    conv(x) = h * x + x         implicit: filters as long as the row, h(t) = MLP(features of t)
 
-Glossary: W x + b_1 = the gate; h = the filters, one a channel, with bias b_2.
+Glossary: W x + b = the gate; h = the filters, * a causal convolution along the sequence; features as in hyena.py.
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recollect.mixers.base import Mixer, State, linear_flops
-from recollect.mixers.hyena import ImplicitFilters
+from recollect.mixers.hyena import positional_features
 from recollect.ops.long_conv import long_conv, long_conv_flops
 from recollect.ops.short_conv import ShortConv
 from recollect.spec import SpecError
@@ -19,8 +22,11 @@ class BaseConv(Mixer):
     """A gate times a causal convolution, plus the input: an inner residual, as in Zoology's code.
 
     kernel: length of the convolution.
-    implicit: a convolution as long as the row in place of the short one, its filters given by an MLP of Hyena's kind
-        (16 wide, 3 features). `step` then carries the history of inputs, and a row longer than `length` is an error.
+    implicit: a convolution as long as the row in place of the short one, as Zoology's: its filters are given by an MLP of
+        3 features (time, and one cosine and sine) and 16 hidden units with ReLU. It has no decay and adds its input. `step`
+        carries the history of inputs, and a row longer than `length` is an error.
+
+    Initial values: Zoology's: linear maps, those of the MLP too, by the model's law, the short convolution as nn.Conv1d's.
     """
 
     def __init__(self, width: int, *, kernel: int = 3, implicit: bool = False, length: int = 1024):
@@ -30,11 +36,6 @@ class BaseConv(Mixer):
         self.gate = nn.Linear(width, width)
         self.conv = LongConv(width, length) if implicit else ShortConv(width, kernel)
         self.exact_causality = not implicit  # Fourier transforms round over the whole row
-
-    def initialise(self) -> None:
-        """An implicit filter's MLP keeps PyTorch's law."""
-        if isinstance(self.conv, LongConv):
-            self.conv.filters.reset()
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         return self.gate(x) * self.conv(x) + x
@@ -55,26 +56,31 @@ class BaseConv(Mixer):
 
 
 class LongConv(nn.Module):
-    """A convolution over all of the row, with implicit filters and a bias; `step` carries all of its inputs."""
+    """A convolution over all of the row with implicit filters, plus its input; `step` carries all of its inputs."""
 
     def __init__(self, channels: int, length: int):
         super().__init__()
-        self.filters = ImplicitFilters(channels, 1, length, width=16, features=3)
-        self.bias = nn.Parameter(torch.zeros(channels))
+        self.length = length
+        self.first, self.last = nn.Linear(3, 16), nn.Linear(16, channels)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, channels) -> same
-        return long_conv(x, self.filters(x.shape[1])[0].to(x.dtype)) + self.bias
+        return long_conv(x, self._filters(x.shape[1]).to(x.dtype)) + x
+
+    def _filters(self, taps: int) -> Tensor:
+        """The first `taps` values of each filter: (channels, taps)."""
+        if taps > self.length:
+            raise SpecError(f"base_conv: an input of length {taps} is longer than its filters, built for {self.length}")
+        position = torch.arange(taps, device=self.first.weight.device, dtype=self.first.weight.dtype)
+        return self.last(F.relu(self.first(positional_features(position, self.length, bands=1)))).T
 
     def initial_state(self, batch: int) -> Tensor:
         """(batch, 0, channels)."""
-        return self.bias.new_zeros(batch, 0, len(self.bias))
+        return self.last.weight.new_zeros(batch, 0, self.last.out_features)
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:  # x (batch, channels)
         history = torch.cat([state, x[:, None]], dim=1)
-        filter = self.filters(history.shape[1])[0]  # (channels, seen)
-        return (history.flip(1) * filter.T).sum(1) + self.bias, history
+        return (history.flip(1) * self._filters(history.shape[1]).T).sum(1) + x, history
 
     def flops(self, length: int) -> int:
         """Floating-point operations for one sequence."""
-        linears = (m for m in self.filters.modules() if isinstance(m, nn.Linear))
-        return linear_flops(length, *linears) + long_conv_flops(length, len(self.bias))
+        return linear_flops(length, self.first, self.last) + long_conv_flops(length, self.last.out_features)

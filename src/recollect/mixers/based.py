@@ -27,6 +27,8 @@ class Based(Mixer):
     feature_dim: dims of a head's queries and keys in linear attention, before Taylor's 1 + d + d^2 features.
     kernel: length of BaseConv's convolution (zoology).
     window: how many tokens back a query sees, itself included (paper).
+
+    Initial values: those of its parts.
     """
 
     wants_positions = True  # Okpekpe & Orvieto, A.2

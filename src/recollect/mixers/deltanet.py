@@ -1,7 +1,7 @@
 """DeltaNet (Yang et al. 2024): a linear memory that, before it writes a value, takes away what the key already holds.
 
 Glossary: q, k, v = queries, keys, values; beta = how much is written; alpha = how much is kept (Gated DeltaNet);
-S = the memory; h = heads; d = width / heads.
+S = the memory; h = heads; d = width / heads, the width of a head's keys.
 """
 
 import torch
@@ -19,19 +19,27 @@ class DeltaNet(Mixer):
 
     heads: how many heads the width is split into.
     kernel: length of the short convolutions on q, k and v.
+    expand_v: how many times as wide as its keys a head's values are: as many times as large is the memory.
+    norm_eps: what is added to the mean square in the norm of the output: 1e-5 in flash-linear-attention (fla) and Zoology,
+        1e-6 in transformers' Qwen3-Next. At the start the mean square is of that size, so it matters.
+
+    Initial values: Zoology's (linear maps by the model's law, the convolutions as nn.Conv1d's) but for `out`, which Zoology
+    does not make smaller.
     """
 
-    def __init__(self, width: int, *, heads: int = 2, kernel: int = 4):
+    def __init__(self, width: int, *, heads: int = 2, kernel: int = 4, expand_v: int = 1, norm_eps: float = 1e-5):
         super().__init__()
         head_dim = divides("delta rule: heads", heads, width)
         if kernel < 1:
             raise SpecError(f"delta rule: kernel {kernel} is too short; choose 1 or more")
+        if expand_v < 1:
+            raise SpecError(f"delta rule: expand_v {expand_v} leaves no values; choose 1 or more")
         self.heads = heads
-        self.qkv = nn.Linear(width, 3 * width, bias=False)
-        self.conv = ShortConv(3 * width, kernel, bias=False, activation="silu")
+        self.qkv = nn.Linear(width, (2 + expand_v) * width, bias=False)
+        self.conv = ShortConv((2 + expand_v) * width, kernel, bias=False, activation="silu")
         self.beta = nn.Linear(width, heads, bias=False)
-        self.norm = nn.RMSNorm(head_dim, eps=1e-6)
-        self.out = nn.Linear(width, width, bias=False)
+        self.norm = nn.RMSNorm(expand_v * head_dim, eps=norm_eps)
+        self.out = nn.Linear(expand_v * width, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         q, k, v = (t.transpose(1, 2) for t in self._split(self.conv(self.qkv(x))))  # (batch, h, length, d)
@@ -42,8 +50,9 @@ class DeltaNet(Mixer):
         return self._finish(y.transpose(1, 2), x)
 
     def _split(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries and keys, normalised, and values: three of (..., h, d)."""
-        q, k, v = (t.unflatten(-1, (self.heads, -1)) for t in qkv.chunk(3, dim=-1))
+        """Queries and keys, normalised, (..., h, d) and values (..., h, expand_v d)."""
+        width, values = self.out.out_features, self.out.in_features
+        q, k, v = (t.unflatten(-1, (self.heads, -1)) for t in qkv.split((width, width, values), dim=-1))
         return _unit(q) * q.shape[-1] ** -0.5, _unit(k), v
 
     def _log_alpha(self, x: Tensor) -> Tensor | None:
@@ -51,12 +60,11 @@ class DeltaNet(Mixer):
         return None
 
     def _finish(self, y: Tensor, x: Tensor) -> Tensor:
-        """From the heads' readings (..., h, d) to the output (..., width)."""
+        """From the heads' readings (..., h, expand_v d) to the output (..., width)."""
         return self.out(self.norm(y).flatten(-2))
 
     def initial_state(self, batch: int) -> State:
-        head_dim = self.out.in_features // self.heads
-        memory = self.out.weight.new_zeros(batch, self.heads, head_dim, head_dim)
+        memory = self.out.weight.new_zeros(batch, self.heads, *self._dims)
         return {"S": memory, "conv": self.conv.initial_state(batch)}
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
@@ -65,13 +73,18 @@ class DeltaNet(Mixer):
         y, memory = delta_rule_step(q, k, v, sigmoid(self.beta(x)), self._log_alpha(x), state["S"])
         return self._finish(y, x), {"S": memory, "conv": conv}
 
+    @property
+    def _dims(self) -> tuple[int, int]:
+        """Of a head, the width of its keys and of its values."""
+        return self.out.out_features // self.heads, self.out.in_features // self.heads
+
     def state_size(self, length: int) -> int:
-        return self.out.in_features**2 // self.heads + self.conv.weight[:, 1:].numel()
+        dim, dim_v = self._dims
+        return self.heads * dim * dim_v + self.conv.weight[:, 1:].numel()
 
     def flops(self, length: int) -> int:
-        head_dim = self.out.in_features // self.heads
         maps = linear_flops(length, self.qkv, self.beta, self.out) + self.conv.flops(length)
-        return maps + self.heads * delta_rule_flops(length, head_dim, head_dim)
+        return maps + self.heads * delta_rule_flops(length, *self._dims)
 
 
 def _unit(x: Tensor) -> Tensor:

@@ -17,16 +17,23 @@ from recollect.ops.activations import silu, softplus
 
 
 class GatedDeltaNet(DeltaNet):
-    """DeltaNet with a decay of the memory, one a head and token, and an output gate.
+    """DeltaNet with a decay of the memory, one per head and token, and an output gate.
 
     heads: how many heads the width is split into.
     kernel: length of the short convolutions on q, k and v.
+    expand_v: how many times as wide as its keys a head's values are: as many times as large is the memory. 2 in
+        flash-linear-attention (fla) and Zoology.
+    norm_eps: what is added to the mean square in the norm of the output: 1e-5 in fla and Zoology, 1e-6 in transformers'
+        Qwen3-Next. At the start the mean square is of that size, so it matters.
+
+    Initial values: as DeltaNet's; A is uniform between 0.01 and 16 (between 0 and 16 in fla and Zoology), and dt_bias is
+    theirs, which is Mamba2's.
     """
 
-    def __init__(self, width: int, *, heads: int = 2, kernel: int = 4):
-        super().__init__(width, heads=heads, kernel=kernel)
+    def __init__(self, width: int, *, heads: int = 2, kernel: int = 4, expand_v: int = 1, norm_eps: float = 1e-5):
+        super().__init__(width, heads=heads, kernel=kernel, expand_v=expand_v, norm_eps=norm_eps)
         self.a = nn.Linear(width, heads, bias=False)
-        self.z = nn.Linear(width, width, bias=False)
+        self.z = nn.Linear(width, expand_v * width, bias=False)
         self.A_log = nn.Parameter(torch.empty(heads).uniform_(0.01, 16).log())
         dt = torch.empty(heads).uniform_(math.log(1e-3), math.log(0.1)).exp()  # time steps at the start, log-uniform
         self.dt_bias = nn.Parameter(dt + torch.log(-torch.expm1(-dt)))  # softplus of it is dt

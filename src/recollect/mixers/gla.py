@@ -26,9 +26,13 @@ class GLA(Mixer):
 
     heads: how many heads the width is split into.
     rank: rank of the map from the input to the decays.
+    norm_eps: what is added to the mean square in the norm of the output; 1e-5 in flash-linear-attention (fla) and Zoology.
+
+    Initial values: Zoology's (linear maps by the model's law) but for `out`, which Zoology does not make smaller. The output
+    gate has a bias that theirs lacks; it starts at zero.
     """
 
-    def __init__(self, width: int, *, heads: int = 2, rank: int = 16):
+    def __init__(self, width: int, *, heads: int = 2, rank: int = 16, norm_eps: float = 1e-5):
         super().__init__()
         head_dim = divides("gla: heads", heads, width)
         if rank < 1:
@@ -38,7 +42,7 @@ class GLA(Mixer):
         self.qkv = nn.Linear(width, 2 * keys + width, bias=False)
         self.decay = nn.Sequential(nn.Linear(width, rank, bias=False), nn.Linear(rank, keys))
         self.r = nn.Linear(width, width)
-        self.norm = nn.RMSNorm(head_dim, eps=1e-6)
+        self.norm = nn.RMSNorm(head_dim, eps=norm_eps)
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)

@@ -1,15 +1,18 @@
 """H3 (Fu et al. 2023, "Hungry Hungry Hippos"): y = W_o (q . SSM_diagonal(SSM_shift(k) v^T)), head by head.
 
-    SSM_shift:     k'_t = sum_{j < N} S_j k_{t-j} + D_s k_t                      one learned filter of N taps a channel
-    SSM_diagonal:  s_t = e^{dt A} s_{t-1} + u_t,   y_t = 2 Re(C (e^{dt A} - 1) / A . s_t) + D u_t      one a head (S4D)
+    SSM_shift:     k'_t = sum_{j < N} S_j k_{t-j} + D_s k_t          one learned filter of N taps per channel
+    SSM_diagonal:  s_t = p s_{t-1} + u_t,   y_t = 2 Re(C b . s_t) + D u_t                one per head (S4D)
+        bilinear:  p = (1 + dt A / 2) / (1 - dt A / 2),   b = dt / (1 - dt A / 2)
+        zoh:       p = e^{dt A},                          b = (e^{dt A} - 1) / A         (zero-order hold)
 
 Glossary: q, k, v = queries, keys, values; N = state; u = k' v^T, an entry of a head's outer product; A = -decay + i
-frequency, N / 2 of them (each stands for a conjugate pair); dt = step; C = read-out; D, D_s = skips.
+frequency, N / 2 of them (each stands for a conjugate pair); dt = step; p = pole; C = read-out; D, D_s = skips.
 Complex numbers are pairs of reals on the last axis: PyTorch's complex product on the CPU rounds a tensor's last
 elements differently from the others, and a member's bits would depend on its company.
 """
 
 import math
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -24,11 +27,19 @@ class H3(Mixer):
 
     head_dim: width of a head; queries meet outer products of keys and values of that size.
     state: N, taps of the shift and size of the diagonal state; 0: as many as the longest row (64 is common elsewhere).
+    discretise: how the diagonal SSM becomes a recurrence: bilinear, the default of H3's own code and of Zoology, or zoh,
+        zero-order hold.
+
+    Initial values: those of H3's own code and of Zoology: the shift as nn.Conv1d's, skips from N(0, 1), A, dt and C as S4D's.
+    Linear maps by the model's law, which is theirs but for `out`, which Zoology does not make smaller here.
     """
 
     exact_causality = False  # the rounding of Fourier transforms looks ahead
 
-    def __init__(self, width: int, *, length: int, head_dim: int = 2, state: int = 0):
+    def __init__(
+        self, width: int, *, length: int, head_dim: int = 2, state: int = 0,
+        discretise: Literal["bilinear", "zoh"] = "bilinear",
+    ):  # fmt: skip
         super().__init__()
         if state < 0:
             raise SpecError(
@@ -38,10 +49,10 @@ class H3(Mixer):
         self.head_dim, self.heads, self.state = head_dim, width // head_dim, state or length
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
-        bound = self.state**-0.5  # as nn.Conv1d starts with one channel a group
+        bound = self.state**-0.5  # as nn.Conv1d starts with one channel per group
         self.shift = nn.Parameter(torch.empty(width, self.state).uniform_(-bound, bound))
         self.shift_skip = nn.Parameter(torch.randn(width))
-        self.diagonal = DiagonalSSM(self.heads, self.state)
+        self.diagonal = DiagonalSSM(self.heads, self.state, discretise)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         q, k, v = self.qkv(x).chunk(3, dim=-1)
@@ -49,7 +60,7 @@ class H3(Mixer):
         return self._read(q, self.diagonal(self._outer(k, v)))
 
     def _outer(self, k: Tensor, v: Tensor) -> Tensor:
-        """(..., width) twice -> k v^T a head: (..., heads, head_dim * head_dim)."""
+        """(..., width) twice -> k v^T per head: (..., heads, head_dim * head_dim)."""
         k, v = (t.unflatten(-1, (self.heads, self.head_dim)) for t in (k, v))
         return (k[..., None] * v[..., None, :]).flatten(-2)
 
@@ -85,8 +96,9 @@ class H3(Mixer):
 class DiagonalSSM(nn.Module):
     """S4D (Gu et al. 2022) with its linear initialisation: A_n = -1/2 + i pi n, dt log-uniform in [0.001, 0.1]."""
 
-    def __init__(self, heads: int, state: int):
+    def __init__(self, heads: int, state: int, discretise: Literal["bilinear", "zoh"]):
         super().__init__()
+        self.discretise = discretise
         pairs = (state + 1) // 2
         self.log_dt = nn.Parameter(torch.empty(heads).uniform_(math.log(1e-3), math.log(0.1)))
         self.log_decay = nn.Parameter(torch.full((heads, pairs), math.log(0.5)))
@@ -101,39 +113,51 @@ class DiagonalSSM(nn.Module):
 
     def step(self, u: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """u (batch, heads, entries), state (batch, heads, entries, N / 2, 2)."""
-        state = _times(state, self._powers(torch.ones_like(self.log_dt[:1]))[:, None, :, 0])
+        pole, read_out = self._discrete()
+        state = _times(state, pole[:, None])
         state = torch.stack([state[..., 0] + u[..., None], state[..., 1]], dim=-1)
-        y = _times(state, self._read_out()[:, None])[..., 0].sum(-1)
+        y = _times(state, read_out[:, None])[..., 0].sum(-1)
         return y + self.D[:, None] * u, state
 
     def filter(self, length: int) -> Tensor:
         """Its response to an impulse: (heads, length).
 
-        With t = a + b, e^{dt A t} = e^{dt A a} e^{dt A b}: the product of two tables of sqrt(length) times.
+        With t = a + b, p^t = p^a p^b: the product of two tables of about sqrt(length) powers.
         """
-        block = math.isqrt(length - 1) + 1
-        within = torch.arange(block, device=self.C.device, dtype=self.C.dtype)
-        low, high = self._powers(within), self._powers(block * within)  # (heads, N / 2, block, 2)
-        high = _times(high, self._read_out()[:, :, None])
+        bits = (length - 1).bit_length()
+        pole, read_out = self._discrete()
+        low, pole = _powers(pole, (bits + 1) // 2)  # (heads, N / 2, times, 2)
+        high, _ = _powers(pole, bits // 2)
+        high = _times(high, read_out[:, :, None])
         low = torch.stack([low[..., 0], -low[..., 1]], dim=-1)
         table = torch.einsum("hnac,hnbc->hab", high, low)  # the real part of the product, summed over n
         return table.flatten(1)[:, :length]
 
-    def _powers(self, t: Tensor) -> Tensor:
-        """e^{dt A t} at some times: (heads, N / 2, times, 2)."""
-        dt = self.log_dt.exp()[:, None]
-        size = (-(dt * self.log_decay.exp())[..., None] * t).exp()
-        angle = (dt * self.frequency)[..., None] * t
-        return torch.stack([size * angle.cos(), size * angle.sin()], dim=-1)
-
-    def _read_out(self) -> Tensor:
-        """2 C (e^{dt A} - 1) / A, without cancellation where dt A is small: (heads, N / 2, 2)."""
+    def _discrete(self) -> tuple[Tensor, Tensor]:
+        """The pole p, and 2 C b, with which the state is read: (heads, N / 2, 2) each."""
         dt, decay = self.log_dt.exp()[:, None], self.log_decay.exp()
-        angle = dt * self.frequency
-        real = torch.expm1(-dt * decay) * angle.cos() - 2 * (0.5 * angle).sin() ** 2
-        imaginary = (-dt * decay).exp() * angle.sin()
-        conjugate = torch.stack([-decay, -self.frequency], dim=-1) / (decay**2 + self.frequency**2)[..., None]
-        return 2 * _times(self.C, _times(torch.stack([real, imaginary], dim=-1), conjugate))
+        if self.discretise == "bilinear":
+            a, w = dt * decay / 2, dt * self.frequency / 2  # 1 - dt A / 2 = 1 + a - i w
+            size = ((1 + a).square() + w.square())[..., None]
+            pole = torch.stack([1 - a.square() - w.square(), 2 * w], dim=-1) / size
+            b = dt[..., None] * torch.stack([1 + a, w], dim=-1) / size
+        else:
+            angle = dt * self.frequency
+            radius = (-dt * decay).exp()
+            pole = torch.stack([radius * angle.cos(), radius * angle.sin()], dim=-1)
+            less_one = torch.expm1(-dt * decay) * angle.cos() - 2 * (0.5 * angle).sin() ** 2  # without cancellation
+            conjugate = torch.stack([-decay, -self.frequency], dim=-1) / (decay**2 + self.frequency**2)[..., None]
+            b = _times(torch.stack([less_one, pole[..., 1]], dim=-1), conjugate)
+        return pole, 2 * _times(self.C, b)
+
+
+def _powers(z: Tensor, doublings: int) -> tuple[Tensor, Tensor]:
+    """1, z, z^2, .. on a new axis before the last, 2^doublings of them, and the power that comes next."""
+    powers = torch.stack([torch.ones_like(z[..., :1]), torch.zeros_like(z[..., :1])], dim=-1)
+    for _ in range(doublings):
+        powers = torch.cat([powers, _times(powers, z[..., None, :])], dim=-2)
+        z = _times(z, z)
+    return powers, z
 
 
 def _times(a: Tensor, b: Tensor) -> Tensor:

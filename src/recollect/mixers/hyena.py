@@ -6,6 +6,10 @@
     h_n(t) = MLP(features of t) e^{-delta t}                           t in [0, 1] over the longest row
 
 Glossary: h = implicit filters; delta = decay of a channel's filter, from slow to fast over the channels; D = skip.
+
+The features of t are t itself and, for each of a few frequencies, a cosine and a sine. With 3 features there is one frequency,
+1e-4 turns per row, at which the cosine is 1 and the sine is 0 to three digits: the filter sees t only, so that it is a smooth
+function of one number unless the features are trained.
 """
 
 import math
@@ -13,7 +17,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, linear_flops
+from recollect.mixers.base import Init, Mixer, State, linear_flops
 from recollect.ops.long_conv import long_conv, long_conv_flops
 from recollect.ops.short_conv import ShortConv
 from recollect.spec import SpecError
@@ -27,27 +31,36 @@ class Hyena(Mixer):
     order: how many gates; order - 1 long convolutions stand between them.
     filter_width: width of the filters' MLP (four linear layers with sines between them).
     features: positional features it reads: the time, and a cosine and a sine for each of (features - 1) / 2 frequencies.
+        With 3, Zoology's default, the filter sees the time t only.
+    train_features: whether the features are parameters, one row per position, as in Zoology's code.
+    filter_init: how the filters' MLP starts: normal, N(0, 0.02) and zero biases as in both published training codes, so that
+        filters start close to zero; or pytorch, the law of nn.Linear, as in the bare module.
     kernel: length of the short convolution after the projections.
+
+    Initial values: those of Zoology and of Hyena's own language model: linear maps by the model's law, the short convolution
+    as nn.Conv1d's, skips from N(0, 1).
     """
 
     exact_causality = False  # the rounding of Fourier transforms looks ahead
 
     def __init__(
-        self, width: int, *, length: int, order: int = 2, filter_width: int = 64, features: int = 3, kernel: int = 3
-    ):
+        self, width: int, *, length: int, order: int = 2, filter_width: int = 64, features: int = 3,
+        train_features: bool = False, filter_init: Init = "normal", kernel: int = 3,
+    ):  # fmt: skip
         super().__init__()
         if order < 2:
             raise SpecError(f"hyena: order {order} leaves no long convolution; choose 2 or more")
-        self.order = order
+        self.order, self.filter_init = order, filter_init
         self.project = nn.Linear(width, (order + 1) * width)
         self.short = ShortConv((order + 1) * width, kernel)
-        self.filters = ImplicitFilters(width, order - 1, length, filter_width, features)
+        self.filters = ImplicitFilters(width, order - 1, length, filter_width, features, train_features)
         self.skip = nn.Parameter(torch.randn(order - 1, width))
         self.out = nn.Linear(width, width)
 
     def initialise(self) -> None:
-        """The filters' MLP keeps PyTorch's law: with weights as small as the model's, filters would be flat."""
-        self.filters.reset()
+        """The model has drawn the filters' MLP by its own law: here it gets PyTorch's where that is asked for."""
+        if self.filter_init == "pytorch":
+            self.filters.reset()
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         *gates, v = self.short(self.project(x)).chunk(self.order + 1, dim=-1)
@@ -84,13 +97,17 @@ class Hyena(Mixer):
 class ImplicitFilters(nn.Module):
     """Long filters as a function of time: an MLP with sines, times an exponential decay of each channel's own."""
 
-    def __init__(self, channels: int, count: int, length: int, width: int, features: int):
+    def __init__(self, channels: int, count: int, length: int, width: int, features: int, train_features: bool):
         super().__init__()
         if features < 3 or features % 2 == 0:
             raise SpecError(
                 f"hyena: features {features} must be odd and at least 3 (time, and pairs of cosine and sine)"
             )
         self.count, self.length, self.bands = count, length, features // 2
+        self.features = None
+        if train_features:
+            position = torch.arange(length, dtype=torch.get_default_dtype())
+            self.features = nn.Parameter(positional_features(position, length, self.bands))
         self.first = nn.Linear(features, width)
         self.second, self.third = nn.Linear(width, width), nn.Linear(width, width)
         self.last = nn.Linear(width, count * channels, bias=False)
@@ -106,14 +123,21 @@ class ImplicitFilters(nn.Module):
         if taps > self.length:
             raise SpecError(f"hyena: an input of length {taps} is longer than its filters, built for {self.length}")
         like = {"device": self.frequency.device, "dtype": self.frequency.dtype}
-        position = torch.arange(taps, **like)[:, None]
-        time = position / max(self.length - 1, 1)
-        bands = torch.linspace(1e-4, max(self.bands - 1, 1e-4), self.bands, **like)
-        angle = 2 * math.pi / self.length * position * bands
-        h = torch.cat([time, angle.cos(), -angle.sin()], dim=-1)  # (taps, features)
+        fixed = positional_features(torch.arange(taps, **like), self.length, self.bands)
+        time = fixed[:, :1]  # filters decay in true time, whatever the features have learnt
+        h = fixed if self.features is None else self.features[:taps]  # (taps, features)
         for linear in (self.first, self.second, self.third):
             h = torch.sin(self.frequency * linear(h))
         h = self.last(h).unflatten(-1, (self.count, -1))  # (taps, count, channels)
         slow, fast = (-math.log(1e-2) / share for share in (1.5, 0.3))  # of a row, after which 1 % of a filter is left
         delta = torch.linspace(slow, fast, h.shape[-1], **like)
         return (h * torch.exp(-time * delta)[:, None]).permute(1, 2, 0)
+
+
+def positional_features(position: Tensor, length: int, bands: int) -> Tensor:
+    """The time in [0, 1], then a cosine and minus a sine for each frequency: (positions, 1 + 2 bands)."""
+    position = position[:, None]
+    time = position / max(length - 1, 1)
+    frequencies = torch.linspace(1e-4, max(bands - 1, 1e-4), bands, device=position.device, dtype=position.dtype)
+    angle = 2 * math.pi / length * position * frequencies
+    return torch.cat([time, angle.cos(), -angle.sin()], dim=-1)

@@ -30,14 +30,19 @@ class LinearAttention(Mixer):
     normalise: whether outputs are divided by the sum of their weights; auto divides except for identity, whose weights
         can be negative and sum to nearly zero.
     bias: whether the projections have biases.
-    conv: which of the projections q, k, v read their input through a short causal convolution, each its own.
+    conv: which of the projections q, k, v read their input through a short convolution, each its own.
     kernel, conv_activation: length of those convolutions, and what follows them.
+    conv_causal: whether those convolutions are causal; false centres them, so that they read kernel // 2 tokens ahead. The
+        mixer is then not causal and has no `step`.
+
+    Initial values: the projections by the model's law, which is Zoology's but for `out`, which Zoology does not make smaller
+    here; the convolutions as nn.Conv1d's.
     """
 
     def __init__(
         self, width: int, *, heads: int = 1, feature: Feature = "elu", feature_dim: int = 0,
         normalise: Literal["auto", "on", "off"] = "auto", bias: bool = True, conv: Convolved = "none", kernel: int = 4,
-        conv_activation: Literal["none", "silu"] = "none",
+        conv_activation: Literal["none", "silu"] = "none", conv_causal: bool = True,
     ):  # fmt: skip
         super().__init__()
         head_dim = divides("linear_attention: heads", heads, width)
@@ -53,7 +58,8 @@ class LinearAttention(Mixer):
         self.k = nn.Linear(width, heads * self.feature_dim, bias=bias)
         self.v = nn.Linear(width, width, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
-        convs = {name: ShortConv(width, kernel, activation=conv_activation) for name in conv if conv != "none"}
+        names = "" if conv == "none" else conv
+        convs = {name: ShortConv(width, kernel, activation=conv_activation, causal=conv_causal) for name in names}
         self.convs = cast(dict[str, ShortConv], nn.ModuleDict(convs))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)

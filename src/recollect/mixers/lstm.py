@@ -21,6 +21,8 @@ class LSTM(Mixer):
     """One LSTM layer, read out by a linear map.
 
     hidden: size of the hidden state and of the cell; 0: as wide as the model.
+
+    Initial values: torch.nn.LSTM's (with one bias per gate in place of two); the output map by the model's law.
     """
 
     def __init__(self, width: int, *, hidden: int = 0):

@@ -8,17 +8,20 @@ inner = expand x width, the channels of the scan.
 """
 
 import math
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, heard, linear_flops
+from recollect.mixers.base import Init, Mixer, State, heard, linear_flops
 from recollect.ops.activations import silu
 from recollect.ops.mamba import mamba, step_and_state
 from recollect.ops.selective_scan import selective_scan, selective_step
 from recollect.ops.short_conv import ShortConv
 from recollect.spec import SpecError
+
+StepInit = Literal["published", "zero"]
 
 
 class Mamba(Mixer):
@@ -33,18 +36,38 @@ class Mamba(Mixer):
     gate: whether the output is gated.
     mimetic: start close to linear attention (Trockman et al. 2024): almost no decay (A = -exp(-8), dt = 1 whatever the token)
         and W_C = W_B. The convolution starts as ever.
+    init: how W_u, W_z, W_r, W_B, W_C and W_out start: normal, by the model's law, N(0, 0.02) and W_out smaller; or pytorch, the
+        law of nn.Linear and W_out divided by sqrt(layers), as in published Mamba and in Zoology's block for Mamba.
+    dt_init: how the step size starts: published, W_dt uniform in +- r^(-1/2) and b_dt as dt_min and dt_max say; or zero,
+        b_dt = 0, so that dt is near 0.7, and W_dt as other linear maps. Zoology's code does the latter, by zeroing every
+        bias, where Mamba stands in its block for other mixers, with an MLP after it.
+
+    Initial values: A, D, dt and the convolution are published Mamba's; linear maps are by the model's law unless `init` says
+    otherwise.
     """
 
     def __init__(
         self, width: int, *, state: int = 16, kernel: int = 4, expand: int = 2, dt_rank: int = 0, dt_min: float = 1e-3,
-        dt_max: float = 0.1, conv: bool = True, gate: bool = True, mimetic: bool = False,
+        dt_max: float = 0.1, conv: bool = True, gate: bool = True, mimetic: bool = False, init: Init = "normal",
+        dt_init: StepInit = "published", layers: int = 1,
     ):  # fmt: skip
         super().__init__()
+        if mimetic and dt_init == "zero":
+            raise SpecError("mamba: mimetic sets the step sizes itself; it cannot have dt_init 'zero' too")
+        self.init, self.layers = init, layers
         inner = expand * width
         self.in_proj = nn.Linear(width, inner * (1 + gate), bias=False)  # u, then z
         self.conv = ShortConv(inner, kernel, activation="silu") if conv else None
-        self.ssm = SelectiveSSM(inner, state, dt_rank or math.ceil(width / 16), dt_min, dt_max, mimetic)
+        self.ssm = SelectiveSSM(inner, state, dt_rank or math.ceil(width / 16), dt_min, dt_max, mimetic, init, dt_init)
         self.out = nn.Linear(inner, width, bias=False)
+
+    @torch.no_grad()
+    def initialise(self) -> None:
+        """The model has drawn the linear maps by its own law: here they get PyTorch's where that is asked for."""
+        if self.init == "pytorch":
+            self.in_proj.reset_parameters()
+            self.out.reset_parameters()
+            self.out.weight /= math.sqrt(self.layers)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         conv, ssm, inner = self.conv, self.ssm, self.out.in_features
@@ -89,6 +112,8 @@ class S6(Mixer):
     state: size n of the state of each channel.
     dt_rank: rank r of the projection that gives dt; 0 takes a 16th of the width, rounded up.
     dt_min, dt_max: step sizes at the start, log-uniform between these.
+
+    Initial values: A, D and dt are published Mamba's; linear maps are by the model's law.
     """
 
     def __init__(
@@ -118,9 +143,12 @@ class S6(Mixer):
 class SelectiveSSM(nn.Module):
     """S6 with its weights: dt, B and C from the input, then the scan."""
 
-    def __init__(self, channels: int, state: int, dt_rank: int, dt_min: float, dt_max: float, mimetic: bool = False):
+    def __init__(
+        self, channels: int, state: int, dt_rank: int, dt_min: float, dt_max: float, mimetic: bool = False,
+        init: Init = "normal", dt_init: StepInit = "published",
+    ):  # fmt: skip
         super().__init__()
-        self.dt_min, self.dt_max, self.mimetic = dt_min, dt_max, mimetic
+        self.dt_min, self.dt_max, self.mimetic, self.init, self.dt_init = dt_min, dt_max, mimetic, init, dt_init
         self.x_proj = nn.Linear(channels, dt_rank + 2 * state, bias=False)
         self.dt_proj = nn.Linear(dt_rank, channels)
         self.A_log = nn.Parameter(torch.empty(channels, state))
@@ -131,6 +159,9 @@ class SelectiveSSM(nn.Module):
     def initialise(self) -> None:
         rank, state = self.dt_proj.in_features, self.A_log.shape[1]
         self.D.fill_(1)
+        if self.init == "pytorch":
+            self.x_proj.reset_parameters()
+            self.dt_proj.reset_parameters()
         if self.mimetic:
             self.A_log.fill_(-8)
             self.dt_proj.weight.zero_()
@@ -138,8 +169,11 @@ class SelectiveSSM(nn.Module):
             self.x_proj.weight[rank + state :] = self.x_proj.weight[rank : rank + state]
         else:
             self.A_log.copy_(torch.arange(1, state + 1).log())
-            self.dt_proj.weight.uniform_(-(rank**-0.5), rank**-0.5)
-            self.dt_proj.bias.copy_(step_size_bias(self.D, self.dt_min, self.dt_max))
+            if self.dt_init == "zero":
+                self.dt_proj.bias.zero_()
+            else:
+                self.dt_proj.weight.uniform_(-(rank**-0.5), rank**-0.5)
+                self.dt_proj.bias.copy_(step_size_bias(self.D, self.dt_min, self.dt_max))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, channels)
         dt, B, C = self._project(x)
@@ -162,7 +196,7 @@ class SelectiveSSM(nn.Module):
         return selective_step(h, x, dt, self.dt_proj.bias, -self.A_log.exp(), B, C, self.D)
 
     def flops(self, length: int) -> int:
-        """Operations for one sequence; the scan has six a state element: dt A, decay h, u B, their sum, and C . h."""
+        """Operations for one sequence; the scan has six per state element: dt A, decay h, u B, their sum, and C . h."""
         return linear_flops(length, self.x_proj, self.dt_proj) + 6 * length * self.A_log.numel()
 
 

@@ -2,7 +2,7 @@
 
     z, (x, B, C), dt = W_in x        x, B, C = silu(conv(x, B, C))        dt = softplus(dt + b_dt)
     h_t = exp(dt_t A) h_{t-1} + dt_t B_t x_t^T        y_t = h_t^T C_t + D x_t        (ops/mamba2.py)
-    out = W_out RMSNorm(y * silu(z))
+    out = W_out RMSNorm(y * silu(z)), group by group
 
 Glossary: dt = step size of a head; A, B, C, D = the state-space model's; n = state; p = head dim; z = gate;
 inner = expand x width = heads x p.
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from recollect.mixers.base import Mixer, State, divides, heard, linear_flops
 from recollect.mixers.mamba import step_size_bias
 from recollect.ops.activations import silu, softplus
-from recollect.ops.mamba2 import EPS, mamba2, unpacked
+from recollect.ops.mamba2 import EPS, mamba2, norm_by_group, unpacked
 from recollect.ops.short_conv import ShortConv
 from recollect.ops.ssd import ssd, ssd_step
 from recollect.spec import SpecError
@@ -28,8 +28,10 @@ class Mamba2(Mixer):
     head_dim: p; 0 takes 64, or where 64 does not divide the inner width, the largest smaller number that does.
     kernel: length of the short convolution.
     expand: how many times the width the inner width is.
-    groups: how many B and C there are, each shared by its part of the heads (the norm spans them all).
+    groups: how many B and C there are, each shared by its part of the heads, whose outputs are normalised together.
     dt_min, dt_max: step sizes at the start, log-uniform between these.
+
+    Initial values: A, D, dt and the convolution are published Mamba2's; linear maps are by the model's law.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class Mamba2(Mixer):
         self.dt_bias = nn.Parameter(torch.empty(self.heads))
         self.A_log = nn.Parameter(torch.empty(self.heads))
         self.D = nn.Parameter(torch.empty(self.heads))
-        self.norm = nn.RMSNorm(inner, eps=EPS)
+        self.norm = NormByGroup(inner, groups)
         self.out = nn.Linear(inner, width, bias=False)
         self.initialise()
 
@@ -100,3 +102,14 @@ class Mamba2(Mixer):
     def flops(self, length: int) -> int:
         scan = 5 * length * self.state * self.out.in_features  # the recurrence's: decay h, B x^T, their sum, and h^T C
         return linear_flops(length, self.in_proj, self.out) + self.conv.flops(length) + scan
+
+
+class NormByGroup(nn.RMSNorm):
+    """A root-mean-square norm of each group of channels by itself, with one scale per channel."""
+
+    def __init__(self, width: int, groups: int):
+        super().__init__(width, eps=EPS)
+        self.groups = groups
+
+    def forward(self, x: Tensor) -> Tensor:
+        return norm_by_group(x, self.weight, self.groups)

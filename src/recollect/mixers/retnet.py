@@ -20,6 +20,8 @@ class RetNet(Mixer):
     """Multi-scale retention. It has rotary positions of its own.
 
     heads: how many heads the width is split into.
+
+    Initial values: linear maps by the model's law (the published code draws them by Xavier's).
     """
 
     def __init__(self, width: int, *, heads: int = 2):

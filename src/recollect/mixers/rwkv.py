@@ -13,17 +13,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, linear_flops
+from recollect.mixers.base import Init, Mixer, State, linear_flops
 from recollect.ops.activations import sigmoid
 from recollect.ops.wkv import wkv, wkv_start, wkv_step
 from recollect.spec import SpecError
 
 
 class RWKV(Mixer):
-    """RWKV-4's time mixing; `layer` of `layers` decides how decays and mixes start. It has no options."""
+    """RWKV-4's time mixing; `layer` of `layers` decides how decays and mixes start.
 
-    def __init__(self, width: int, *, layer: int, layers: int):
+    init: how the four linear maps start: normal, by the model's law, N(0, 0.02) and the last smaller; or pytorch, the law of
+        nn.Linear, which they keep in Zoology's code, whose initialiser passes over scripted modules.
+
+    Initial values: decays, bonuses and mixes by the paper's formulas for `layers` layers (Zoology's code takes 12 layers
+    whatever the model has). The paper's own code starts keys, receptances and the output at zero; that is not offered.
+    """
+
+    def __init__(self, width: int, *, layer: int, layers: int, init: Init = "normal"):
         super().__init__()
+        self.init = init
         late, early = depth("rwkv", layer, layers)
         channel = torch.arange(width) / width
         self.time_mix_k = nn.Parameter(channel**early)
@@ -35,6 +43,12 @@ class RWKV(Mixer):
         self.value = nn.Linear(width, width, bias=False)
         self.receptance = nn.Linear(width, width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
+
+    def initialise(self) -> None:
+        """The model has drawn the linear maps by its own law: here they get PyTorch's where that is asked for."""
+        if self.init == "pytorch":
+            for linear in (self.key, self.value, self.receptance, self.out):
+                linear.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         r, k, v = self._project(x, shifted(x))

@@ -23,6 +23,8 @@ class RWKV6(Mixer):
 
     head_dim: width of a head (a model narrower than that is one head).
     mix_rank, decay_rank: ranks of the maps that make token shift and decay depend on the input.
+
+    Initial values: decays, bonuses, mixes and low-rank maps are the published code's; linear maps are by the model's law.
     """
 
     def __init__(

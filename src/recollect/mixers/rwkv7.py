@@ -29,6 +29,8 @@ class RWKV7(Mixer):
     """RWKV-7's time mixing; `layer` of `layers` decides how decays and mixes start.
 
     head_dim: width of a head (a model narrower than that is one head).
+
+    Initial values: decays, rates, scales, mixes and low-rank maps are the published code's; linear maps are by the model's law.
     """
 
     def __init__(self, width: int, *, layer: int, layers: int, head_dim: int = 64):

@@ -10,7 +10,7 @@ Without normalisation y_t = phi(q_t) S_t. The feature maps phi of a vector x of 
     taylor    (1, x / d^(1/4), x (x) x / sqrt(2 d))          1 + d + d^2 features
 
 Taylor's products are phi(q) . phi(k) = 1 + s + s^2 / 2 with s = q . k / sqrt(d), the start of exp(s), and at least 1/2.
-The divisor is kept at least EPSILON away from zero, on its own side of it.
+EPSILON is always added to the divisor, or subtracted where the divisor is negative, so that it is at least EPSILON in size.
 
 Shapes: q, k (batch, heads, length, dim), v (batch, heads, length, dim_v).
 """

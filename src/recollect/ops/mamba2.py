@@ -2,14 +2,14 @@
 
     x, B, C = silu(conv(x, B, C))        dt = softplus(dt + b_dt)
     y = ssd(dt x, -exp(A_log) dt, B, C) + D x        (ops/ssd.py)
-    out = w * g / sqrt(mean g^2 + eps)        g = y * silu(z)
+    out = w * g / sqrt(mean g^2 + eps)        g = y * silu(z); the mean is over the channels of one group
 
 On a GPU all of it is one op: its parts read where they lie in the projection, and leave their gradients side by side, so that
 the projection and its gradients are one product each.
 
 Shapes: projected (batch, length, inner + channels + heads): z, then x, B, C, then dt, and perhaps columns that are not read;
 taps (channels, kernel), b (channels,), b_dt, A_log, D (heads,), w (inner,), out (batch, length, inner), where
-channels = inner + 2 groups n, and a group is the heads that share their B and C.
+channels = inner + 2 groups n, and a group is the heads that share their B and C, or their channels.
 """
 
 import torch
@@ -37,7 +37,15 @@ def mamba2_definition(
     dt = softplus(dt + b_dt)
     x, B, C = unpacked(short_conv(xBC, taps, b, "silu"), len(w), heads, groups)
     y = ssd(x * dt[..., None], -A_log.exp() * dt, B, C) + D[:, None] * x
-    return F.rms_norm(y.flatten(-2) * silu(z), w.shape, w, EPS)
+    return norm_by_group(y.flatten(-2) * silu(z), w, groups)
+
+
+def norm_by_group(x: Tensor, w: Tensor, groups: int) -> Tensor:
+    """The root-mean-square norm of each group's channels, and a scale per channel: x (..., inner), w (inner,)."""
+    if groups == 1:
+        return F.rms_norm(x, w.shape, w, EPS)
+    x = x.unflatten(-1, (groups, -1))
+    return F.rms_norm(x, x.shape[-1:], eps=EPS).flatten(-2) * w
 
 
 def mamba2(
@@ -93,8 +101,8 @@ def _forward(
     xBC = short_conv.forward(xBC.unflatten(0, (members, -1)), taps, "silu", True).flatten(0, 1)
     x, B, C = _views(xBC, inner, heads, like.shape[1])
     y, kept, decay = ssd.forward(x, ssd.Mamba2(dt, b_dt, A_log, D), B, C)
-    of_y, of_z = _tokens(members, y.flatten(2), z)
-    out = gated_norm.forward(of_y, of_z, w, EPS)
+    by_group = _by_group(like.shape[1], *_tokens(members, y.flatten(2), z), w)
+    out = _joined([gated_norm.forward(y_g, z_g, w_g, EPS) for y_g, z_g, w_g in by_group])
     return out.view(z.shape), xBC, y, kept, decay
 
 
@@ -109,7 +117,9 @@ def _backward(
     dprojected, dxBC = projected.new_empty(projected.shape), xBC.new_empty(xBC.shape)
     (z, before, dt), (dz, dbefore, _) = (_parts(t, inner, channels, heads) for t in (projected, dprojected))
     grad, y, z, dz = _tokens(members, grad, y.flatten(2), z, dz)
-    dy, dw = gated_norm.backward(grad, y, z, w, EPS, dz)
+    by_group = _by_group(like.shape[1], grad, y, z, w, dz)
+    grads = [gated_norm.backward(g, y_g, z_g, w_g, EPS, dz_g) for g, y_g, z_g, w_g, dz_g in by_group]
+    dy, dw = (_joined(list(parts)) for parts in zip(*grads, strict=True))
     (x, B, C), (dx, dB, dC) = (_views(t, inner, heads, like.shape[1]) for t in (xBC, dxBC))
     ddt = projected.new_empty(
         *projected.shape[:2], projected.shape[2] - inner - channels
@@ -124,6 +134,16 @@ def _backward(
 def _tokens(members: int, *tensors: Tensor) -> list[Tensor]:
     """(rows, length, width) -> (members, tokens, width), where they lie."""
     return [t.unflatten(0, (members, -1)).flatten(1, 2) for t in tensors]
+
+
+def _by_group(groups: int, *tensors: Tensor) -> list[tuple[Tensor, ...]]:
+    """For each group its part of tensors (..., inner), where it lies."""
+    return list(zip(*(t.chunk(groups, dim=-1) for t in tensors), strict=True))
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    """The groups' parts as one; a single part is not copied."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
 def _fake(

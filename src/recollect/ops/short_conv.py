@@ -1,6 +1,9 @@
-"""Short causal convolution along the sequence, one filter a channel.
+"""Short causal convolution along the sequence, one filter per channel.
 
     y_t = act(sum_{j < kernel} w_j x_{t - (kernel-1) + j} + b)        (zeros before the start; act: none, or silu)
+
+The module also has a centred form, which looks ahead: y_t is what the causal one gives kernel // 2 tokens later, with zeros
+after the end of the row.
 
 Shapes: x (batch, length, channels), w (channels, kernel), b (channels,).
 """
@@ -15,6 +18,7 @@ from torch import Tensor, nn
 from recollect.ops.activations import silu
 from recollect.ops.fold import folded
 from recollect.ops.triton import available, short_dtype
+from recollect.spec import SpecError
 
 Activation = Literal["none", "silu"]
 
@@ -121,23 +125,38 @@ _KERNELS = {
 
 
 class ShortConv(nn.Module):
-    """The convolution with its weights, and its last `kernel - 1` inputs as the state of `step`."""
+    """The convolution with its weights, and its last `kernel - 1` inputs as the state of `step`.
 
-    def __init__(self, channels: int, kernel: int = 4, bias: bool = True, activation: Activation = "none"):
+    causal: false gives the centred form, nn.Conv1d's with padding "same". It has no `step`.
+    Weights and biases start by nn.Conv1d's law for one channel per group.
+    """
+
+    def __init__(
+        self, channels: int, kernel: int = 4, bias: bool = True, activation: Activation = "none", causal: bool = True
+    ):
         super().__init__()
         self.activation: Activation = activation
-        bound = kernel**-0.5  # as nn.Conv1d starts with one channel a group
+        self.ahead = 0 if causal else kernel // 2
+        bound = kernel**-0.5
         self.weight = nn.Parameter(torch.empty(channels, kernel).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(channels).uniform_(-bound, bound)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, channels) -> same
-        return short_conv(x, self.weight, self.bias, self.activation)
+        if not self.ahead:
+            return short_conv(x, self.weight, self.bias, self.activation)
+        later = F.pad(x, (0, 0, 0, self.ahead))
+        return short_conv(later, self.weight, self.bias, self.activation)[:, self.ahead :]
 
     def initial_state(self, batch: int) -> Tensor:
         """(batch, kernel - 1, channels), zeros."""
         return self.weight.new_zeros(batch, self.weight.shape[1] - 1, self.weight.shape[0])
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:  # x (batch, channels)
+        if self.ahead:
+            raise SpecError(
+                f"a centred convolution of {self.weight.shape[1]} taps reads tokens that come later, so it has no recurrent "
+                "form; to step from token to token choose a causal one (conv_causal: true)"
+            )
         window = torch.cat([state, x[:, None]], dim=1)  # (batch, kernel, channels)
         return _finished((window * self.weight.T).sum(1), self.bias, self.activation), window[:, 1:]
 
