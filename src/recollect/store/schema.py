@@ -10,11 +10,15 @@ CREATE TABLE snapshots (
     PRIMARY KEY (run, share)
 );
 """
-MIGRATIONS: dict[int, str] = {1: _SNAPSHOTS, 2: "ALTER TABLE runs ADD COLUMN state_size INTEGER"}
+_NEWER = """
+ALTER TABLE runs ADD COLUMN state_size INTEGER;
+ALTER TABLE runs ADD COLUMN semantics INTEGER NOT NULL DEFAULT 1;
+"""
+MIGRATIONS: dict[int, str] = {1: _SNAPSHOTS, 2: _NEWER}
 """SQL that brings a store to the next schema, by the schema it starts from: done when the store is written to."""
 READ_AS_NEXT: dict[int, str] = {
     1: "CREATE TEMP TABLE snapshots (run, share, step, data)",
-    2: "CREATE TEMP VIEW runs AS SELECT rowid, *, NULL AS state_size FROM main.runs",
+    2: "CREATE TEMP VIEW runs AS SELECT rowid, *, NULL AS state_size, 1 AS semantics FROM main.runs",
 }
 """SQL that makes a connection see a store as one of the next schema without writing to it, by the schema it has."""
 TABLES = f"""{_SNAPSHOTS}
@@ -37,7 +41,8 @@ CREATE TABLE runs (
     versions TEXT NOT NULL,        -- JSON
     notes TEXT NOT NULL,           -- JSON list
     ended TEXT NOT NULL,           -- UTC
-    state_size INTEGER             -- elements of recurrent state; null where it was not counted
+    state_size INTEGER,            -- elements of recurrent state; null where it was not counted
+    semantics INTEGER NOT NULL     -- version of what specifications mean: runs of different versions are never mixed
 );
 CREATE TABLE points (run TEXT, step INTEGER, data TEXT NOT NULL, PRIMARY KEY (run, step)) WITHOUT ROWID;
 CREATE TABLE slices (run TEXT, step INTEGER, tag TEXT, data TEXT NOT NULL, PRIMARY KEY (run, step, tag)) WITHOUT ROWID;

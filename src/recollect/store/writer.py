@@ -12,7 +12,7 @@ from recollect.spec import finite
 from recollect.store.files import write_errors, write_whole
 from recollect.store.versions import versions
 from recollect.train.events import Ended
-from recollect.train.spec import RunSpec
+from recollect.train.spec import SEMANTICS, RunSpec
 
 
 class Writer:
@@ -77,7 +77,7 @@ def _row(result: Ended, device: str) -> dict[str, Any]:
         "step": result.step, "accuracy": finite(result.final["accuracy"]), "best_accuracy": highest, "best_step": reached,
         "final": _json(result.final), "parameters": result.parameters, "state_size": result.state_size,
         "seconds": result.seconds, "device": device, "versions": _json(versions()), "notes": json.dumps(result.notes),
-        "ended": now(),
+        "ended": now(), "semantics": SEMANTICS,
     }  # fmt: skip
 
 

@@ -19,8 +19,9 @@ from recollect.train.optimisers.base import Optimiser
 from recollect.train.parts import Part, build, check_names, find_kinds
 from recollect.train.schedules import Schedule
 
-SEMANTICS = 1
-"""Raised when the same specification starts to mean another computation: old results are then no longer reused."""
+SEMANTICS = 2
+"""Raised when every specification starts to mean another computation: old results are then no longer reused. Where the law of one
+task, mixer or optimiser changes, its own `version` is raised instead, and the runs of others stay what they are."""
 _ADAMW = AdamW()
 _DECLARED = tuple(AdamW.model_fields)
 """Fields of TrainSpec that are an optimiser's."""
@@ -194,7 +195,16 @@ class RunSpec(Spec):
     @cached_property
     def id(self) -> str:
         """The run's identity: a hash of what is not default, and of the meaning of the defaults."""
-        return digest({"semantics": SEMANTICS, **self.canonical()})
+        return digest({"semantics": SEMANTICS, **self.laws, **self.canonical()})
+
+    @property
+    def laws(self) -> dict[str, dict[str, int]]:
+        """The versions of the tasks, mixers and optimiser whose law has changed since this version of semantics."""
+        classes: dict[str, Any] = {task.kind: type(task) for task in (self.task, *self.tests)}
+        classes |= {mixer.kind: mixer.cls for mixer in self.model.mixers()}
+        classes |= {str(self.train.optimiser): type(self.train.built_optimiser)}
+        changed = {kind: version for kind, cls in classes.items() if (version := getattr(cls, "version", 1)) != 1}
+        return {"laws": changed} if changed else {}
 
     @cached_property
     def shape(self) -> str:

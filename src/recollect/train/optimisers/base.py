@@ -58,6 +58,9 @@ class Optimiser(Spec):
     clips_itself: ClassVar[bool] = False
     """Whether `step` multiplies the gradients by `clip`, as a kernel can in the same pass; else it is given clipped ones."""
 
+    version: ClassVar[int] = 1
+    """The version of this optimiser's law: raised when the same numbers start to mean other steps."""
+
     @classmethod
     def per_member(cls) -> tuple[str, ...]:
         """The fields in which members of one cohort may differ: every float, unless a subclass says otherwise."""
