@@ -20,9 +20,10 @@ ROWS = 40_000
 def forgetting() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The keys as they are written, the values, and the slot in which each key is asked, in the order of first writes."""
     batch = Updating(pairs=8, updates=4, vocab=256, variant="zoology").batch(0, "train", ROWS)
+    keys, asked = batch.tokens[:, 0:24:2], batch.tokens.gather(1, batch.positions)
+    order = (keys[:, None, :8] == asked[..., None]).long().argmax(dim=2)
     slot = (batch.positions - 24) // 2
-    slot = torch.empty_like(slot).scatter_(1, batch.tags["key"], slot)
-    return batch.tokens[:, 0:24:2], batch.tokens[:, 1:24:2], slot
+    return keys, batch.tokens[:, 1:24:2], torch.empty_like(slot).scatter_(1, order, slot)
 
 
 def test_keys_are_all_written_and_then_some_again(forgetting):

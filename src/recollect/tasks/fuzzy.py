@@ -21,7 +21,7 @@ from recollect.tasks.pairs import pair_word
 
 
 class Fuzzy(Task):
-    """Fuzzy recall: keys and values of several tokens, then every key is asked."""
+    """Fuzzy recall: keys and values of several tokens, then every key is asked. It is not MAD's task."""
 
     kind: Literal["fuzzy"] = "fuzzy"
     pairs: int = Field(default=8, ge=1)

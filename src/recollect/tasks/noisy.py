@@ -18,7 +18,7 @@ from recollect.tasks.pairs import PairsTask, draw_pairs, pair_word
 
 
 class Noisy(PairsTask):
-    """Noisy recall: key-value pairs scattered among noise, then every key is asked."""
+    """Noisy recall: key-value pairs scattered among noise, then every key is asked. It is not MAD's task."""
 
     kind: Literal["noisy"] = "noisy"
     length: int = Field(default=128, ge=3, le=MOST)

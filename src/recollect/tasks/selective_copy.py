@@ -19,7 +19,7 @@ from recollect.tasks.induction import MARK, SYMBOLS
 
 
 class SelectiveCopy(Task):
-    """Selective copying: the symbols among the blanks, in order."""
+    """Selective copying: the symbols among the blanks, in order. It is not MAD's task."""
 
     kind: Literal["selective_copy"] = "selective_copy"
     length: int = Field(default=256, ge=2, le=MOST)
