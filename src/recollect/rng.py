@@ -20,7 +20,8 @@ from torch import Tensor
 
 _GOLDEN = -1640531527  # 2^32 / golden ratio, as a signed 32-bit integer
 _SMALL = 256  # up to this many items a random order is drawn by sorting, beyond it by a keyed bijection
-_ROUNDS = 5  # of that bijection: with four, pairs of labels that differ in the top bit only are seen to be uneven
+_ROUNDS = 6  # of that bijection: with five, labels that differ in their top bit after the first shift are uneven
+_MOST = 2**31  # items that a bijection has: its arithmetic is on 32-bit integers
 
 
 def _shift(x: Tensor, bits: int) -> Tensor:
@@ -117,6 +118,8 @@ class Bijection:
     """
 
     def __init__(self, stream: Stream, n: int):
+        if n > _MOST:
+            raise ValueError(f"a bijection has at most 2^31 = {_MOST} items, not {n}")
         self.n, self.width = n, (n - 1).bit_length()
         if n <= _SMALL:
             self.table = stream.order(n)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
+from recollect import rng
 from recollect.tasks import AR, MQAR, Compositional, Copy, Fuzzy, Induction, Mixture, Noisy, SelectiveCopy, Updating
 
 
@@ -13,7 +14,7 @@ def even(x: torch.Tensor, n: int) -> bool:
 
 def test_every_pair_is_asked_alike():
     assert even(AR().batch(0, "train", 20_000).tags["key"], 16)
-    for task in (Noisy(), Compositional(), Fuzzy(value_length=1)):
+    for task in (Noisy(), Compositional(pairs=8), Fuzzy(value_length=1)):
         first = task.batch(0, "train", 20_000).tags["key"][:, 0]
         assert even(first, 8)
 
@@ -39,11 +40,28 @@ def test_noise_stands_anywhere_between_pairs():
     assert first.min() == 0
 
 
-def test_no_part_of_a_key_tells_the_value():
-    batch = Compositional(pairs=16, parts=4).batch(0, "train", 50)
-    first, second = batch.tokens[:, 0:48:3], batch.tokens[:, 1:48:3]
-    for part in (first, second):
-        assert ((part[:, :, None] == part[:, None]).sum(dim=2) == 4).all()
+@pytest.mark.parametrize(("pairs", "parts"), [(16, 4), (8, 4), (7, 3), (6, 3), (4, 2), (16, 8), (30, 8)])
+def test_no_part_of_a_key_tells_the_value(pairs, parts):
+    """The best that a model can do which looks at one part of the key: any of the values that stand beside it."""
+    task = Compositional(pairs=pairs, parts=parts)
+    batch = task.batch(0, "train", 2_000)
+    keys = [batch.tokens[:, part : 3 * pairs : 3] for part in (0, 1)]
+    beside = [(part[:, :, None] == part[:, None]).sum(dim=2) for part in keys]
+    assert min(count.min() for count in beside) >= 2
+    for count in beside:
+        assert (1 / count).double().mean().item() == pytest.approx(parts / pairs)
+    better = (1 / torch.minimum(*beside)).double().mean()  # of the two parts, the one that tells more
+    assert better <= 0.5
+    assert Compositional().chance == 1 / 16
+
+
+def test_any_two_parts_meet_alike():
+    """Which first and second parts meet, and where in the context, is drawn evenly."""
+    task = Compositional(pairs=7, parts=3, vocab=16)
+    tokens = task.batch(0, "train", 30_000).tokens[:, :21]
+    first, second = tokens[:, 0::3] - 1, tokens[:, 1::3] - 4
+    for place in range(7):
+        assert even(first[:, place] * 4 + second[:, place], 12)
 
 
 def test_fuzzy_keys_share_tokens():
@@ -85,6 +103,30 @@ def test_a_mixture_takes_its_parts_in_turn():
         assert torch.equal(batch.tokens[i::3, :width], own.tokens[i::3])
         assert torch.equal(batch.answers[i::3, :answers], own.answers[i::3])
         assert torch.equal(batch.tags["gap"][i::3, :answers], own.tags["gap"][i::3])
+
+
+@pytest.mark.parametrize("weights", [(5, 1, 1, 1, 1), (1, 2), (7, 3, 4), (1000, 1)])
+def test_a_weighted_mixture_has_exact_shares(weights):
+    task, total = Mixture(parts=(MQAR(),) * len(weights), weights=weights), sum(weights)
+    part = task.batch(3, "train", 4 * total).tags["part"][:, 0]
+    for block in part.split(total):
+        assert torch.bincount(block, minlength=len(weights)).tolist() == list(weights)
+    share = (
+        torch.nn.functional.one_hot(part).cumsum(dim=0)
+        - torch.tensor(weights) * torch.arange(1, len(part) + 1)[:, None] / total
+    )
+    assert share.abs().max() < 1.5  # never far from its share, wherever one stops
+    again = task.sample(rng.stream(9, "test", torch.arange(total, 2 * total))).tags["part"][:, 0]
+    assert torch.equal(again, part[:total])  # whatever the seed and purpose
+
+
+def test_rows_of_a_weighted_mixture_are_their_parts_rows():
+    parts = (MQAR(), Updating(length=96, pairs=8))
+    batch = Mixture(parts=parts, weights=(2, 1)).batch(0, "train", 30)
+    for number, part in enumerate(batch.tags["part"][:, 0].tolist()):
+        own = parts[part].batch(0, "train", 30)
+        assert torch.equal(batch.tokens[number, : parts[part].row_length], own.tokens[number])
+        assert not batch.tokens[number, parts[part].row_length :].any()
 
 
 def test_a_mixture_is_tested_as_its_parts_are():

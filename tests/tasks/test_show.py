@@ -6,14 +6,14 @@ from itertools import pairwise
 import pytest
 from rich.console import Console
 
-from recollect.tasks import MQAR, TASKS, Copy, Duplicates, Mixture, NGram, Position, Task, as_task
+from recollect.tasks import MQAR, TASKS, Compositional, Copy, Duplicates, Mixture, NGram, Position, Task, as_task
 from recollect.tasks.show import example
 
 
-def printed(task: Task, width: int = 100, colour: bool = False, seed: int = 0) -> str:
+def printed(task: Task, width: int = 100, colour: bool = False, seed: int = 0, number: int = 0) -> str:
     console = Console(width=width, force_terminal=colour, color_system="standard" if colour else None, record=True)
     with console.capture() as capture:
-        console.print(example(task, seed))
+        console.print(example(task, seed, number))
     return capture.get()
 
 
@@ -74,5 +74,12 @@ def test_colour_marks_the_same():
     assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
 
 
-def test_a_mixture_can_be_shown():
-    assert printed(Mixture(parts=(MQAR(), MQAR(length=128)))).startswith("mixture: a row of 128 tokens")
+def test_any_part_of_a_mixture_can_be_shown():
+    mixture = Mixture(parts=(MQAR(), MQAR(length=128), Compositional(vocab=8192)), weights=(2, 1, 1))
+    texts = [printed(mixture, number=number) for number in range(4)]
+    assert [re.search(r"part (\d)", text).group(1) for text in texts] == ["0", "1", "2", "0"]
+    assert texts[0].startswith(
+        "mixture: a row of 128 tokens from a vocabulary of 8192, seed 0, part 0 (the last 64 are padding)"
+    )
+    assert "row 1, part 1\n" in texts[1]
+    assert re.search(r" a\d+ +b\d+ +v\d+", texts[2])  # each part in its own words

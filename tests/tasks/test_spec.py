@@ -155,20 +155,53 @@ def test_a_base_task_says_what_is_missing():
         ({"kind": "ngram", "length": 40}, "min_length 50 must be at least n .* 5 and at most length 40"),
         ({"kind": "ngram", "n": 1}, r"n = 1 occurs 3\.3 times more by chance in length 100"),
         ({"kind": "ngram", "variant": "jelassi", "symbols": 30}, "symbols 30 in the variant jelassi"),
+        (
+            {"kind": "ngram", "variant": "jelassi", "min_length": 7},
+            r"7 must be at least n \+ k \+ 3 in .* = 8 and at most",
+        ),
+        (
+            {"kind": "ngram", "variant": "jelassi", "n": 1, "length": 400},
+            r"length 400 is expected to have 7\.7e-05 n-grams",
+        ),
+        ({"kind": "ngram", "packed": True}, "packed is for the variant jelassi"),
+        (
+            {"kind": "ngram", "variant": "jelassi", "packed": True, "length": 213},
+            "length 213 does not fit context 220: an example has 221 tokens",
+        ),
         ({"kind": "duplicates", "segments": 25}, r"length 100 / segments 25 = 4 tokens cannot hold n \+ k = 5"),
         ({"kind": "duplicates", "k": 1, "segments": 10}, r"symbols \*\* k = 30 different answers are too few"),
         ({"kind": "duplicates", "n": 1, "length": 200}, "occurs .* times more by chance in length 200"),
+        (
+            {"kind": "duplicates", "segments": 20, "variant": "released"},
+            r"= 5 tokens cannot hold n \+ k \+ 1 in the variant released = 6 tokens",
+        ),
+        (
+            {"kind": "duplicates", "n": 3, "symbols": 2, "k": 4, "variant": "released"},
+            "n = 3 different symbols, of which there are 2",
+        ),
         ({"kind": "position", "symbols": 30}, "symbols 30 are too few for a permutation of length 200"),
         ({"kind": "selective_copy", "length": 8}, "items 16 do not fit length 8"),
         ({"kind": "noisy", "length": 20}, r"pairs 8 do not fit length 20: 3 x pairs = 24 .*at most 6"),
         ({"kind": "noisy", "vocab": 16}, "pairs 8 exceed the 7 keys that vocab 16 has"),
         ({"kind": "fuzzy", "vocab": 16}, "pairs 8 exceed the 7 one-token keys that vocab 16 has"),
         ({"kind": "fuzzy", "vocab": 8192}, "key_length 3 with 4095 key tokens .* more than 2.30 keys"),
-        ({"kind": "compositional", "pairs": 17}, r"pairs 17 exceed parts 4 \*\* 2 = 16"),
+        ({"kind": "compositional", "pairs": 17}, r"pairs 17 with parts 4 must be from 2 x parts = 8, .* \*\* 2 = 16"),
+        ({"kind": "compositional", "pairs": 7}, "pairs 7 with parts 4 must be from 2 x parts = 8"),
+        ({"kind": "compositional", "pairs": 5, "parts": 2}, r"from 2 x parts = 4, .* to parts \*\* 2 = 4"),
         ({"kind": "compositional", "vocab": 16}, "vocab 16 has 3 firsts and 8 values, too few for parts 4"),
         ({"kind": "updating", "pairs": 16}, r"pairs 16 and updates 4 do not fit length 64: .* = 72"),
         ({"kind": "updating", "length": 63}, "updating: length 63 is odd"),
+        ({"kind": "updating", "updates": 5, "variant": "zoology"}, "updates 5 exceed pairs 4 in the variant zoology"),
+        ({"kind": "updating", "roles": "shared", "variant": "zoology"}, "roles 'shared' in the variant zoology"),
         ({"kind": "mixture", "parts": []}, "at least 1 item"),
+        ({"kind": "mixture"}, r"parts must be a list of tasks, such as \[mqar, {kind: mqar, length: 128"),
+        ({"kind": "mixture", "parts": ["mqar", "mqar"], "weights": [1, 1, 2]}, "3 weights for 2 parts"),
+        ({"kind": "mixture", "parts": ["mqar", "mqar"], "weights": [1, 0]}, "greater than or equal to 1"),
+        ({"kind": "mixture", "parts": ["mqar", "mqar"], "weights": [1, 1001]}, "less than or equal to 1000"),
+        (
+            {"kind": "mixture", "parts": [{"kind": "mqar", "weight": 2}], "weights": [1]},
+            r"weights \[1\] beside parts that have a weight",
+        ),
         ({"kind": "mixture", "parts": ["mqar", "ar"]}, "same vocabulary, got 8192, 50"),
         ({"kind": "mixture", "parts": ["duplicates"]}, "part 0 is 'duplicates', which cannot be a part"),
         ({"kind": "mixture", "parts": ["nagram"]}, "did you mean 'ngram'"),
@@ -177,3 +210,56 @@ def test_a_base_task_says_what_is_missing():
 def test_impossible_specifications_are_refused_with_their_numbers(example, message):
     with pytest.raises(ValueError, match=message):
         as_task(example)
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        {"kind": "mqar", "vocab": 2**32 + 2},
+        {"kind": "mqar", "length": 2**20 + 2, "vocab": 2**20},
+        {"kind": "mqar", "power_a": 1e308},
+        {"kind": "ar", "vocab": 2**21},
+        {"kind": "copy", "length": 2**21},
+        {"kind": "copy", "packed": True, "context": 2**21},
+        {"kind": "ngram", "symbols": 2**21},
+        {"kind": "ngram", "length": 2**21},
+        {"kind": "duplicates", "symbols": 2**21},
+        {"kind": "duplicates", "length": 2**21},
+        {"kind": "position", "length": 2**21},
+        {"kind": "position", "symbols": 2**21},
+        {"kind": "induction", "symbols": 10**11, "length": 4},
+        {"kind": "induction", "length": 2**21},
+        {"kind": "selective_copy", "symbols": 2**21},
+        {"kind": "selective_copy", "length": 2**21},
+        {"kind": "noisy", "vocab": 2**21},
+        {"kind": "noisy", "noises": 2**21},
+        {"kind": "noisy", "length": 2**21},
+        {"kind": "fuzzy", "vocab": 2**21},
+        {"kind": "fuzzy", "value_length": 2**18},
+        {"kind": "compositional", "vocab": 2**21},
+        {"kind": "updating", "vocab": 2**21},
+    ],
+    ids=str,
+)
+def test_what_is_too_much_is_refused_with_the_number_allowed(example):
+    with pytest.raises(ValueError, match=r"less than or equal to 10(48576)?|more than 1048576"):
+        as_task(example)
+
+
+def test_a_part_may_come_with_its_weight():
+    parts = [{"kind": "mqar", "weight": 10}, {"kind": "mqar", "length": 128, "weight": 2}, "mqar"]
+    mixture = Mixture.model_validate({"parts": parts})
+    assert mixture == Mixture(parts=(MQAR(), MQAR(length=128), MQAR()), weights=(10, 2, 1))
+    assert as_task(mixture.canonical()) == mixture
+
+
+def test_equal_weights_are_none():
+    parts = (MQAR(), MQAR(length=128))
+    assert Mixture(parts=parts, weights=(4, 4)) == Mixture(parts=parts)
+    assert Mixture(parts=parts, weights=(4, 2)) == Mixture(parts=parts, weights=(2, 1))
+
+
+def test_every_task_has_a_version(kinds):
+    assert {
+        type(as_task({"kind": kind, "parts": ["mqar"]} if kind == "mixture" else kind)).version for kind in kinds
+    } == {1}

@@ -28,12 +28,13 @@ def show_task(
     ],
     options: Annotated[list[str] | None, typer.Argument(help="Fields, as name=value.")] = None,
     seed: Annotated[int, typer.Option(help="Which example.")] = 0,
+    row: Annotated[int, typer.Option(min=0, help="Which row of the seed; in a mixture the parts take turns.")] = 0,
 ) -> None:
     """One sampled example, with query, answer and loss positions marked."""
     from recollect.tasks import as_task
     from recollect.tasks.show import example
 
-    console.print(example(as_task({"kind": kind, **named(options)}), seed))
+    console.print(example(as_task({"kind": kind, **named(options)}), seed, row))
 
 
 @show_app.command("model")

@@ -42,8 +42,8 @@ HEADS = {"tiny": 2, "small": 4, "paper": 16}
 COPY: dict[Scale, Fields] = {"tiny": {"min_length": 2, "length": 6}, "small": {}, "paper": {"packed": True}}
 LONGER = {"tiny": (9, 12), "small": (30, 40), "paper": (30, 40, 60, 80)}
 """Strings to copy that are longer than those trained on."""
-NGRAM: dict[Scale, Fields] = {"tiny": {"n": 1, "k": 3, "min_length": 6, "length": 12}, "small": {"min_length": 25, "length": 50},
-                              "paper": {}}  # fmt: skip
+NGRAM: dict[Scale, Fields] = {"tiny": {"n": 1, "k": 3, "min_length": 7, "length": 12}, "small": {"min_length": 25, "length": 50},
+                              "paper": {"packed": True}}  # fmt: skip
 _TINY: Fields = {"protocol": NAME, "batch": 32, "lr": 1e-3, "eval_rows": 256, "test_rows": 512, "stop_at": 0.99}
 _SMALL: Fields = {"protocol": NAME, "batch": 64, "lr": 5e-4, "eval_rows": 512, "precision": "bfloat16", "stop_at": 0.99}
 TRAIN: dict[Scale, dict[str, Fields]] = {
@@ -191,11 +191,12 @@ _COPY_DIFFERS: dict[Scale, str] = {
     "which lengths and how many steps each figure has; the LSTM's size (4 layers of width 1024 here); seeds.",
 }
 _NGRAM_DIFFERS: dict[Scale, str] = {
-    "tiny": "n = 1, k = 3, rows of 6 to 12 letters, models of 2 layers and width 64 with untied heads, at most 2,000 steps of 32 "
+    "tiny": "n = 1, k = 3, rows of 7 to 12 letters, models of 2 layers and width 64 with untied heads, at most 2,000 steps of 32 "
     "rows, learning rate 1e-3.",
     "small": "Rows of 25 to 50 letters, models of 4 layers and width 256 with untied heads, at most 6,000 steps of 64 rows, "
     "learning rate 5e-4, bfloat16.",
-    "paper": "The released defaults of copying. Unknown: how many steps the figure has; seeds.",
+    "paper": "Examples packed into 220 tokens and the released defaults of copying. Unknown: n, k and the lengths (2, 3 and "
+    "50 to 100 letters here); how many steps the figure has; seeds.",
 }
 PAPER = Paper(
     NAME,

@@ -3,29 +3,27 @@
 A row is `k1 v1 .. kK vK q`: K distinct keys, each with its value, then one of the keys. The answer is read at `q`.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import torch
 from pydantic import Field, model_validator
 
 from recollect.rng import Stream
 from recollect.spec import SpecError
-from recollect.tasks.base import Batch, Task
-from recollect.tasks.mqar import draw_pairs, pair_word
+from recollect.tasks.base import MOST, Batch
+from recollect.tasks.pairs import PairsTask, Roles, draw_pairs, pair_word
 
 
-class AR(Task):
+class AR(PairsTask):
     """Associative recall: K key-value pairs, then one key is asked."""
 
     kind: Literal["ar"] = "ar"
     pairs: int = Field(default=16, ge=1)
     """Key-value pairs in a row (K)."""
-    vocab: int = Field(default=50, ge=4, multiple_of=2)
+    vocab: int = Field(default=50, ge=4, le=MOST, multiple_of=2)
     """Token ids. 0 is blank, keys are 1 .. vocab/2-1, values vocab/2 .. vocab-1."""
-    roles: Literal["split", "shared"] = "split"
+    roles: Roles = "split"
     """`split`: keys and values from the two halves of the vocabulary. `shared`: both from all of it."""
-
-    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -35,17 +33,8 @@ class AR(Task):
         return self
 
     @property
-    def vocabulary(self) -> int:
-        return self.vocab
-
-    @property
     def row_length(self) -> int:
         return 2 * self.pairs + 1
-
-    @property
-    def chance(self) -> float:
-        """Guessing one of the row's own values."""
-        return 1.0 / self.pairs
 
     def word(self, token: int) -> str:
         return pair_word(token, self.vocab, self.roles)

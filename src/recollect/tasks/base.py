@@ -1,5 +1,6 @@
 """What every task is: a frozen specification that samples a Batch."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
@@ -12,6 +13,10 @@ from recollect import rng
 from recollect.rng import Stream
 from recollect.spec import Spec, SpecError
 from recollect.spec.source import reference, source_digest
+
+MOST = 2**20
+"""The largest vocabulary, the longest row and the most of anything in a row that the fields of a task allow."""
+_DRAWN = 2**14  # training rows from which `seen_share` tells how often rows repeat
 
 
 @dataclass
@@ -60,6 +65,9 @@ class Task(Spec):
     accuracy: ClassVar[Literal["answers", "rows"]] = "rows"
     """What the headline accuracy counts: single answers, or rows whose every scored answer is right."""
 
+    version: ClassVar[int] = 1
+    """Which law this is: raised whenever the same seed gives other rows than before, so that runs are never mixed."""
+
     @model_validator(mode="before")
     @classmethod
     def _found_by(cls, data: Any) -> Any:
@@ -96,7 +104,13 @@ class Task(Spec):
 
     @property
     def chance(self) -> float:
-        """The headline accuracy of guessing an answer at random among all possible ones."""
+        """The headline accuracy of the best guess by a model that knows what a row offers, but not what belongs to what.
+
+        A row offers the tokens that stand at the places where an answer can stand; where the headline counts rows, it
+        offers the whole strings there. The model knows the law of the task and this collection, without its order, and
+        nothing of the question. So it is 1 / K where K different values are offered, and otherwise the expected share
+        of the most frequent. Rows are those of `for_test`. A task that does not say gets 1 / vocabulary, a lower bound.
+        """
         return 1.0 / self.vocabulary
 
     @property
@@ -109,8 +123,29 @@ class Task(Spec):
         return self
 
     def batch(self, seed: int, purpose: str, rows: int, device: str = "cpu") -> Batch:
-        """The first `rows` rows of a seed: for looking at a task, and for tests."""
+        """The first `rows` rows of a seed for a purpose (`train`, `valid`, `test` or any other name, each apart).
+
+        Tasks of other settings draw from the same streams: at one seed their rows are not independent of each other.
+        """
         return self.sample(rng.stream(seed, purpose, torch.arange(rows, device=device)))
+
+    def seen_share(self, train_rows: int) -> float:
+        """An estimate of the share of test rows that also stand among `train_rows` training rows of the same form.
+
+        Up to 2^14 training rows are drawn and compared; what more of them would hold is told from the later half.
+        """
+        task, drawn = self.for_test(), min(train_rows, _DRAWN)
+        train, test = _contents(task, "train", drawn), _contents(task, "test", _DRAWN // 8)
+        early, new = (
+            1 - sum(row in known for row in test) / len(test) for known in (set(train[: drawn // 2]), set(train))
+        )
+        return 1 - new * (new / early) ** (2 * (train_rows - drawn) / max(drawn, 1)) if new else 1.0
+
+
+def _contents(task: Task, purpose: str, rows: int) -> list[bytes]:
+    """What each of the first rows holds, drawn a thousand at a time."""
+    parts = [rng.stream(0, purpose, numbers) for numbers in torch.arange(rows).split(1000) if len(numbers)]
+    return [row.tobytes() for part in parts for row in task.sample(part).tokens.numpy()]
 
 
 def _name(cls: type[Task]) -> str:
@@ -133,3 +168,11 @@ def redrawn(stream: Stream, draw: Callable[[Stream, Tensor], tuple[Tensor, Tenso
         stream, rows = stream.select(bad), rows[bad]
         values[rows], good = draw(stream, rows)
     return values
+
+
+def largest_share(n: int, kinds: float) -> float:
+    """The expected share of the most frequent kind among `n` things, each of which is any of `kinds` kinds alike."""
+    each, sure = n / kinds, math.ceil(n / kinds)  # one kind is sure to have that many
+    m = torch.arange(sure, min(n, sure + int(12 * each**0.5) + 40), dtype=torch.float64)
+    none_above = torch.special.gammaincc(m + 1, torch.tensor(each, dtype=torch.float64)) ** kinds  # counts as Poisson
+    return (sure + (1 - none_above).sum().item()) / n

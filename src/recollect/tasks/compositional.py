@@ -1,36 +1,40 @@
 """Compositional recall: keys of two parts, neither of which tells the value on its own.
 
-A row picks a few first parts and a few second parts, and binds K of their combinations: `a b v` K times, then every
-combination `a b` once, in random order. The answer is read at `b` and is never fed.
+A row picks `parts` first parts and as many second parts, and binds K of their combinations: `a b v` K times, then every
+combination `a b` once, in random order. The answer is read at `b` and is never fed. Every part stands in at least two
+keys, and all values differ, so a model that looks at one part of the key answers parts / K of the questions at best.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import torch
 from pydantic import Field, model_validator
+from torch import Tensor
 
 from recollect.rng import Stream
 from recollect.spec import SpecError
-from recollect.tasks.base import Batch, Task
+from recollect.tasks.base import MOST, Batch
+from recollect.tasks.pairs import PairsTask
 
 
-class Compositional(Task):
+class Compositional(PairsTask):
     """Compositional recall: two-part keys with values, then every key is asked."""
 
     kind: Literal["compositional"] = "compositional"
-    pairs: int = Field(default=8, ge=1)
-    """Keys with values in a row (K)."""
+    pairs: int = Field(default=16, ge=4)
+    """Keys with values in a row (K): from 2 x parts to parts x parts, which is every combination."""
     parts: int = Field(default=4, ge=2)
-    """First parts, and second parts, that the keys of a row are made of; at most parts x parts keys."""
-    vocab: int = Field(default=128, ge=8, multiple_of=4)
+    """First parts, and second parts, that the keys of a row are made of."""
+    vocab: int = Field(default=128, ge=8, le=MOST, multiple_of=4)
     """Token ids. 0 is blank, first parts are 1 .. vocab/4-1, second vocab/4 .. vocab/2-1, values vocab/2 .. vocab-1."""
-
-    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        if self.pairs > self.parts**2:
-            raise SpecError(f"compositional: pairs {self.pairs} exceed parts {self.parts} ** 2 = {self.parts**2} keys")
+        if not 2 * self.parts <= self.pairs <= self.parts**2:
+            raise SpecError(
+                f"compositional: pairs {self.pairs} with parts {self.parts} must be from 2 x parts = {2 * self.parts}, so "
+                f"that no part tells the value on its own, to parts ** 2 = {self.parts**2}"
+            )
         if self.parts > self.vocab // 4 - 1 or self.pairs > self.vocab // 2:
             raise SpecError(
                 f"compositional: vocab {self.vocab} has {self.vocab // 4 - 1} firsts and {self.vocab // 2} values, "
@@ -39,17 +43,8 @@ class Compositional(Task):
         return self
 
     @property
-    def vocabulary(self) -> int:
-        return self.vocab
-
-    @property
     def row_length(self) -> int:
         return 5 * self.pairs
-
-    @property
-    def chance(self) -> float:
-        """Guessing one of the row's own values."""
-        return 1.0 / self.pairs
 
     def word(self, token: int) -> str:
         quarter = self.vocab // 4
@@ -61,9 +56,10 @@ class Compositional(Task):
     def sample(self, stream: Stream) -> Batch:
         K, quarter = self.pairs, self.vocab // 4
         pair = torch.arange(K, device=stream.device)
-        key = stream.bijection(self.parts**2)(pair)  # (rows, K), a cell of the parts x parts table
-        first = 1 + stream.bijection(quarter - 1)(key // self.parts)
-        second = quarter + stream.bijection(quarter)(key % self.parts)
+        first, second = self._cells(stream)
+        written = stream.order(K)  # in which order the keys stand
+        first = 1 + stream.bijection(quarter - 1)(first.gather(1, written))
+        second = quarter + stream.bijection(quarter)(second.gather(1, written))
         values = 2 * quarter + stream.bijection(2 * quarter)(pair)
         order = stream.order(K)  # which key is asked when
         context = torch.stack([first, second, values], dim=2).flatten(1)
@@ -79,3 +75,18 @@ class Compositional(Task):
             source=source,
             tags=tags,
         )
+
+    def _cells(self, stream: Stream) -> tuple[Tensor, Tensor]:
+        """Which first and which second part each key has, each (rows, K): K different cells of the parts x parts table.
+
+        Every first part meets the second part of its own number and the next, then others are drawn: so each part
+        stands in two keys or more. Which token has which number is drawn afterwards.
+        """
+        others = stream.bijection(self.parts * (self.parts - 2))(
+            torch.arange(self.pairs - 2 * self.parts, device=stream.device)
+        )
+        two = torch.arange(2 * self.parts, device=stream.device).expand(stream.rows, -1)
+        more = max(1, self.parts - 2)
+        first = torch.cat([two // 2, others // more], dim=1)
+        beyond = torch.cat([two % 2, 2 + others % more], dim=1)  # how far the second part's number is from the first's
+        return first, (first + beyond) % self.parts

@@ -4,6 +4,7 @@ An example is `$x|x.`: a string of i.i.d. letters, then the same string again. T
 one token before it stands. A row is one example, or, packed, as many as fill the context, the last one cut off.
 """
 
+from math import comb
 from typing import Literal, Self
 
 import torch
@@ -11,7 +12,8 @@ from pydantic import Field, model_validator
 
 from recollect.rng import Stream
 from recollect.spec import SpecError
-from recollect.tasks.base import Batch, Task
+from recollect.tasks.base import MOST, Batch, Task
+from recollect.tasks.packing import packed
 
 ALPHABET = "*$|.abcdefghijklmnopqrstuvwxyz"
 """The 30 symbols by token id: pad, start, separator, end, letters."""
@@ -25,11 +27,11 @@ class Copy(Task):
     kind: Literal["copy"] = "copy"
     min_length: int = Field(default=5, ge=1)
     """Letters in the shortest string."""
-    length: int = Field(default=20, ge=1)
+    length: int = Field(default=20, ge=1, le=MOST)
     """Letters in the longest string; lengths are uniform between the two."""
     packed: bool = False
     """Fill a training context with several examples; tests always have one example a row."""
-    context: int = Field(default=220, ge=5)
+    context: int = Field(default=220, ge=5, le=MOST)
     """Tokens in a packed row."""
 
     @model_validator(mode="after")
@@ -58,9 +60,10 @@ class Copy(Task):
 
     @property
     def chance(self) -> float:
-        """Guessing every letter, over the lengths a row can have."""
-        lengths = range(self.min_length, self.length + 1)
-        return sum(26.0**-length for length in lengths) / len(lengths)
+        """The string's letters in any order, over the lengths that a row can have."""
+        lengths = self.length - self.min_length + 1
+        some = range(self.min_length, self.min_length + min(lengths, 40))  # longer ones are never guessed
+        return sum(comb(length + 25, 25) / 26**length for length in some) / lengths
 
     def word(self, token: int) -> str:
         return ALPHABET[token]
@@ -69,41 +72,30 @@ class Copy(Task):
         return self.changed(packed=False)
 
     def sample(self, stream: Stream) -> Batch:
-        columns = self.context if self.packed else self._example
-        examples = -(-columns // (2 * self.min_length + 3)) if self.packed else 1
-        length = stream.integers(examples, self.min_length, self.length + 1)  # (rows, examples)
-        letters = stream.integers(examples * self.length, LETTERS, LETTERS + 26)
+        examples = -(-self.context // (2 * self.min_length + 3)) if self.packed else 1
+        size = stream.integers(examples, self.min_length, self.length + 1)  # (rows, examples)
+        letters = stream.integers(examples * self.length, LETTERS, LETTERS + 26).view(-1, self.length)
+        length, letter = size.view(-1, 1), torch.arange(self.length + 1, device=stream.device)
 
-        end = (2 * length + 3).cumsum(dim=1)  # (rows, examples), one past each example's `.`
-        column = torch.arange(columns, device=stream.device).expand(stream.rows, -1).contiguous()
-        example = torch.searchsorted(end, column, right=True).clamp(max=examples - 1)  # (rows, columns)
-        size, stop = length.gather(1, example), end.gather(1, example)
-        place = column - (stop - 2 * size - 3)  # place within the example: 0 is `$`, size + 1 is `|`
-        copied = place - size - 2  # the letter of the copy that stands here; `size` is `.`
-
-        letter = torch.where(copied >= 0, copied, place - 1).clamp(min=0)
-        tokens = letters.gather(1, example * self.length + letter.clamp(max=self.length - 1))
+        place = torch.arange(self._example, device=stream.device)  # in an example: 0 is `$`, length + 1 is `|`
+        copied = place - length - 2  # the letter of the copy that stands here; `length` is `.`
+        tokens = letters.gather(1, torch.where(copied >= 0, copied, place - 1).clamp(0, self.length - 1))
         tokens = tokens.masked_fill(place == 0, START).masked_fill(copied == -1, SEPARATOR)
-        tokens = tokens.masked_fill(copied == size, END).masked_fill(copied > size, PAD)
+        tokens = tokens.masked_fill(copied == length, END).masked_fill(copied > length, PAD)
 
-        whole = (copied >= 0) & (copied <= size) & (stop <= columns)  # answers of examples that are not cut off
-        answers = columns // 2 if self.packed else self.length + 1
-        at = (~whole).byte().argsort(dim=1, stable=True)[:, :answers]  # columns of answers first, in order
-        trained = whole.gather(1, at)
-        size, copied, start = size.gather(1, at), copied.gather(1, at), (stop - 2 * size - 3).gather(1, at)
-        is_letter = trained & (copied < size)
-        source = torch.where(is_letter, start + 1 + copied, -1)
-        tags = {"letter": torch.where(trained, copied, -1), "length": torch.where(trained, size, -1)}
+        trained, is_letter = letter <= length, letter < length  # (rows x examples, length + 1)
+        at = (length + 2 + letter).where(trained, 0)
         batch = Batch(
-            tokens=tokens[:, : self.row_length],
+            tokens=tokens,
             positions=(at - 1).where(trained, 0),
             answers=tokens.gather(1, at).where(trained, PAD),
-            query=(start + size + 1).where(trained & (copied == 0), -1),
-            source=source,
+            query=length + 1,
+            source=(1 + letter).where(is_letter, -1),
             trained=trained,
             scored=is_letter,
-            tags=tags,
+            tags={"letter": letter.where(trained, -1), "length": length.where(trained, -1)},
         )
-        if not self.packed:
-            batch.tokens = batch.tokens.masked_fill(batch.tokens == END, PAD)
+        if self.packed:
+            return packed(batch, 2 * size + 3, self.context, answers=self.context // 2)
+        batch.tokens = tokens[:, :-1].masked_fill(tokens[:, :-1] == END, PAD)  # nothing is read at the last `.`
         return batch

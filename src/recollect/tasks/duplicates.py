@@ -13,7 +13,7 @@ from torch import Tensor
 
 from recollect.rng import Stream
 from recollect.spec import SpecError
-from recollect.tasks.base import Batch, Task, redrawn
+from recollect.tasks.base import MOST, Batch, Task, redrawn
 from recollect.tasks.ngram import CLEAN, SYMBOLS, lay_out, occurrences, refuse_repeats, symbol_word, window
 
 
@@ -25,25 +25,29 @@ class Duplicates(Task):
     """Tokens of the query."""
     k: int = Field(default=3, ge=1)
     """Tokens of an answer."""
-    length: int = Field(default=100, ge=2)
+    length: int = Field(default=100, ge=2, le=MOST)
     """Symbols in the sequence, rounded down to a multiple of `segments`."""
     segments: int = Field(default=2, ge=2)
     """Equal parts of the sequence; the query stands once in each."""
-    symbols: int = Field(default=30, ge=2)
+    symbols: int = Field(default=30, ge=2, le=MOST)
     """Different symbols."""
     query: Literal["suffix", "prefix"] = "suffix"
     """Where the query stands: after the sequence, or before it."""
     variant: Literal["clean", "released"] = "clean"
     """`clean`: the query occurs nowhere else. `released`: as in the released sampler, it may by chance, and what
-    follows it there is scored as an error."""
+    follows it there is scored as an error; its symbols differ, it never stands at the last place of a segment that
+    leaves room for the answer, and with its answer it stands once in its segment."""
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        if self.segment < self.n + self.k:
+        if self._places < 1:
+            more = " + 1 in the variant released" if self.variant == "released" else ""
             raise SpecError(
                 f"duplicates: a segment of length {self.length} / segments {self.segments} = {self.segment} tokens "
-                f"cannot hold n + k = {self.n + self.k} tokens"
+                f"cannot hold n + k{more} = {self.segment - self._places + 1} tokens"
             )
+        if self.variant == "released" and self.n > self.symbols:
+            raise SpecError(f"duplicates: a query of n = {self.n} different symbols, of which there are {self.symbols}")
         if self.symbols**self.k < 2 * self.segments**2:
             raise SpecError(
                 f"duplicates: symbols ** k = {self.symbols**self.k} different answers are too few "
@@ -59,6 +63,11 @@ class Duplicates(Task):
         return self.length // self.segments
 
     @property
+    def _places(self) -> int:
+        """Places of a segment at which the query can start."""
+        return self.segment - self.n - self.k + (self.variant == "clean")
+
+    @property
     def vocabulary(self) -> int:
         return SYMBOLS + self.symbols
 
@@ -68,16 +77,19 @@ class Duplicates(Task):
 
     @property
     def chance(self) -> float:
-        """Guessing a k-gram that matches one of the segments'."""
-        return self.segments * float(self.symbols) ** -self.k
+        """Any string of k symbols that can follow the query. (The most frequent ones are those around the query.)"""
+        return 1.0 / self._places
 
     def word(self, token: int) -> str:
         return symbol_word(token)
 
     def sample(self, stream: Stream) -> Batch:
         n, k, s, size = self.n, self.k, self.segments, self.segment
-        query = stream.integers(n, SYMBOLS, SYMBOLS + self.symbols)  # (rows, n)
-        place = stream.integers(s, 0, size - n - k + 1) + size * torch.arange(s, device=stream.device)  # (rows, s)
+        if self.variant == "clean":
+            query = stream.integers(n, SYMBOLS, SYMBOLS + self.symbols)  # (rows, n)
+        else:
+            query = SYMBOLS + stream.bijection(self.symbols)(torch.arange(n, device=stream.device))
+        place = stream.integers(s, 0, self._places) + size * torch.arange(s, device=stream.device)  # (rows, s)
         asked = (place[..., None] + torch.arange(n, device=stream.device)).flatten(1)  # (rows, s x n)
 
         def draw(stream: Stream, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -86,6 +98,9 @@ class Duplicates(Task):
             good = _distinct(window(sequence, place[rows] + n, k).unflatten(1, (s, k)))
             if self.variant == "clean":
                 good &= occurrences(sequence, query[rows]).sum(dim=1) == s
+            else:
+                asked_with_answer = window(sequence, place[rows], n + k).view(-1, n + k)
+                good &= (occurrences(sequence.view(-1, size), asked_with_answer).sum(dim=1) == 1).view(-1, s).all(dim=1)
             return sequence, good
 
         sequence = redrawn(stream, draw)

@@ -1,8 +1,11 @@
-"""Fuzzy recall (Poli et al. 2024, "MAD"): keys and values of several tokens, their numbers varying.
+"""Fuzzy recall: keys and values of several tokens, their numbers varying.
 
 The context holds K pairs, each a key of 1 to `key_length` tokens followed by a value of 1 to `value_length` tokens.
 Then every pair is repeated once, in random order. Each token of the repeated value is read one token before it stands.
 Two keys may share tokens, and one may begin as another does; as a whole they differ.
+
+It is not the fuzzy recall of MAD (Poli et al. 2024), where pairs recur through a row of fixed length, and no token
+stands twice in a key or a value.
 """
 
 from typing import ClassVar, Literal, Self
@@ -13,21 +16,21 @@ from torch import Tensor
 
 from recollect.rng import Stream
 from recollect.spec import SpecError
-from recollect.tasks.base import Batch, Task
-from recollect.tasks.mqar import pair_word
+from recollect.tasks.base import MOST, Batch, Task, largest_share
+from recollect.tasks.pairs import pair_word
 
 
 class Fuzzy(Task):
-    """Fuzzy recall: keys and values of several tokens, then every key is asked."""
+    """Fuzzy recall: keys and values of several tokens, then every key is asked. It is not MAD's task."""
 
     kind: Literal["fuzzy"] = "fuzzy"
     pairs: int = Field(default=8, ge=1)
     """Key-value pairs in a row (K)."""
     key_length: int = Field(default=3, ge=1)
     """Tokens of the longest key; numbers are uniform from 1 up."""
-    value_length: int = Field(default=3, ge=1)
+    value_length: int = Field(default=3, ge=1, le=MOST)
     """Tokens of the longest value; numbers are uniform from 1 up."""
-    vocab: int = Field(default=64, ge=4, multiple_of=2)
+    vocab: int = Field(default=64, ge=4, le=MOST, multiple_of=2)
     """Token ids. 0 pads, key tokens are 1 .. vocab/2-1, value tokens vocab/2 .. vocab-1."""
 
     accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
@@ -44,6 +47,11 @@ class Fuzzy(Task):
                 f"fuzzy: key_length {self.key_length} with {letters} key tokens (vocab {self.vocab}) gives more than "
                 f"2^30 keys; shorten it or use a smaller vocab"
             )
+        if self.row_length > MOST:
+            raise SpecError(
+                f"fuzzy: pairs {self.pairs}, key_length {self.key_length} and value_length {self.value_length} "
+                f"give rows of {self.row_length} tokens, more than {MOST}"
+            )
         return self
 
     @property
@@ -56,11 +64,11 @@ class Fuzzy(Task):
 
     @property
     def chance(self) -> float:
-        """Guessing a value token."""
-        return 2.0 / self.vocab
+        """The value token that is most frequent in the row."""
+        return largest_share(round(self.pairs * (self.value_length + 1) / 2), self.vocab // 2)
 
     def word(self, token: int) -> str:
-        return pair_word(token, self.vocab, "split")
+        return pair_word(token, self.vocab)
 
     def sample(self, stream: Stream) -> Batch:
         K, V, rows, device = self.pairs, self.value_length, stream.rows, stream.device

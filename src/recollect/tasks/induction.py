@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 
 from recollect.rng import Stream
-from recollect.tasks.base import Batch, Task
+from recollect.tasks.base import MOST, Batch, Task, largest_share
 
 MARK, SYMBOLS = 1, 2
 """Token ids of the mark and of the first symbol; 0 pads."""
@@ -20,9 +20,9 @@ class Induction(Task):
     """Induction: what followed the mark the first time?"""
 
     kind: Literal["induction"] = "induction"
-    length: int = Field(default=256, ge=3)
+    length: int = Field(default=256, ge=3, le=MOST)
     """Tokens in a row, both marks included."""
-    symbols: int = Field(default=16, ge=2)
+    symbols: int = Field(default=16, ge=2, le=MOST)
     """Different symbols."""
 
     @property
@@ -35,7 +35,8 @@ class Induction(Task):
 
     @property
     def chance(self) -> float:
-        return 1.0 / self.symbols
+        """The symbol that is most frequent in the row."""
+        return largest_share(max(1, self.length - 3), self.symbols)
 
     def word(self, token: int) -> str:
         return ("·", "mark")[token] if token < SYMBOLS else f"s{token - SYMBOLS}"

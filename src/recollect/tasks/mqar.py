@@ -5,7 +5,7 @@ The answer is read at the query token and is never fed.
 """
 
 from functools import cache
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -13,30 +13,29 @@ from torch import Tensor
 
 from recollect.rng import Bijection, Stream
 from recollect.spec import SpecError
-from recollect.tasks.base import Batch, Task
+from recollect.tasks.base import MOST, Batch
+from recollect.tasks.pairs import PairsTask, Roles, draw_pairs, pair_word
 
 
-class MQAR(Task):
+class MQAR(PairsTask):
     """Multi-query associative recall: K key-value pairs, then every key is asked once among filler."""
 
     kind: Literal["mqar"] = "mqar"
-    length: int = Field(default=64, ge=4)
+    length: int = Field(default=64, ge=4, le=MOST)
     """Tokens in a row; even, and at least 4 x pairs."""
     pairs: int = Field(default=4, ge=1)
     """Key-value pairs in a row (K)."""
-    vocab: int = Field(default=8192, ge=4)
+    vocab: int = Field(default=8192, ge=4, le=MOST)
     """Token ids. 0 is blank, keys are 1 .. vocab/2-1, values vocab/2 .. vocab-1."""
-    power_a: float = Field(default=0.01, gt=0)
+    power_a: float = Field(default=0.01, gt=0, le=10)
     """The gap law: query slot g is drawn with p(g) proportional to (g+1)^(power_a-1), without replacement."""
     filler: Literal["random", "blank"] = "random"
     """What stands in the query region where no key is asked."""
-    roles: Literal["split", "shared"] = "split"
+    roles: Roles = "split"
     """`split`: keys and values from the two halves of the vocabulary. `shared`: both from all of it."""
     variant: Literal["clean", "zoology"] = "clean"
     """`clean`: filler never equals a key of its row, and any key may take any slot. `zoology`: as in the released
     generator, slots are drawn in key order (early keys are asked earlier) and filler may equal a key."""
-
-    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -52,17 +51,8 @@ class MQAR(Task):
         return self
 
     @property
-    def vocabulary(self) -> int:
-        return self.vocab
-
-    @property
     def row_length(self) -> int:
         return self.length
-
-    @property
-    def chance(self) -> float:
-        """Guessing one of the row's own values: one of K. (A model that sees only the vocabulary does worse.)"""
-        return 1.0 / self.pairs
 
     def word(self, token: int) -> str:
         return pair_word(token, self.vocab, self.roles)
@@ -106,32 +96,6 @@ class MQAR(Task):
         label = stream.integers(n, self.pairs, self.vocab - 1)  # every token but blank and the row's keys
         beyond = label * (label >= labels)  # labels beyond the map stay as they are; they are above all its images
         return 1 + torch.maximum(token(label.clamp(max=labels - 1)), beyond)
-
-
-def draw_pairs(
-    stream: Stream, pairs: int, values: int, vocab: int, roles: Literal["split", "shared"]
-) -> tuple[Bijection, Tensor, Tensor]:
-    """Distinct keys (rows, pairs) and distinct values (rows, values), none of them 0.
-
-    They come with the map of labels to tokens that gave the keys: labels 0 .. pairs-1 are the row's keys, the others
-    the key tokens (`shared`: all tokens) that are not.
-    """
-    half, key = vocab // 2, torch.arange(pairs, device=stream.device)
-    value = torch.arange(values, device=stream.device)
-    if roles == "split":
-        token = stream.bijection(half - 1)
-        return token, 1 + token(key), half + stream.bijection(half)(value)
-    token = stream.bijection(vocab - 1)
-    return token, 1 + token(key), 1 + token(pairs + value)
-
-
-def pair_word(token: int, vocab: int, roles: Literal["split", "shared"]) -> str:
-    """A key, a value or a blank as a person would read it."""
-    if token == 0:
-        return "·"
-    if roles == "shared":
-        return str(token)
-    return f"k{token}" if token < vocab // 2 else f"v{token - vocab // 2}"
 
 
 @cache

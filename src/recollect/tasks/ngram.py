@@ -4,10 +4,12 @@ A sequence of i.i.d. symbols, and a query n-gram that stands in it; the answer i
 
     clean    suffix  bos seq bos query q1 q2 query   -> a1 a2 a3       the query occurs once in the sequence
              prefix  query q1 q2 bos seq bos query   -> a1 a2 a3
-    jelassi  suffix  $ seq | q1 q2                   -> a1 a2 a3 .     the query may occur again
+    jelassi  suffix  $ seq | q1 q2                   -> a1 a2 a3 .     the query may occur again: the first one counts
              prefix  $ q1 q2 | seq |                 -> a1 a2 a3 .
 
-The answers are read one token before they stand. The full stop counts in the loss, not in the accuracy.
+The answers are read one token before they stand. The full stop counts in the loss, not in the accuracy. As in the code
+of Jelassi et al., the query of their variant never starts at the last three places that leave room for the answer, some
+n-gram before those is unique in its sequence, and a training context can be filled with several examples.
 """
 
 from string import ascii_letters
@@ -16,11 +18,13 @@ from typing import Literal, Self
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
+from torch.nn.functional import pad
 
 from recollect.rng import Stream
 from recollect.spec import SpecError
-from recollect.tasks.base import Batch, Task, redrawn
+from recollect.tasks.base import MOST, Batch, Task, largest_share, redrawn
 from recollect.tasks.copy import ALPHABET, END, LETTERS, SEPARATOR, START
+from recollect.tasks.packing import packed
 
 BOS, QUERY, SYMBOLS = 1, 2, 3
 """Token ids of the specials and of the first symbol; 0 pads."""
@@ -35,6 +39,8 @@ _JELASSI: dict[str, Format] = {
     "prefix": ([START, None, SEPARATOR], [SEPARATOR]),
 }
 _MOST_REPEATS = 3.0  # of the query by chance: about one sequence in 20 is still free of them
+_FEWEST_UNIQUE = 0.5  # n-grams per sequence that are expected to be unique: below it hardly a sequence has one
+_NEVER_ASKED = 3  # last places at which the query of the variant `jelassi` never starts
 
 
 class NGram(Task):
@@ -47,27 +53,52 @@ class NGram(Task):
     """Tokens of the answer."""
     min_length: int = Field(default=50, ge=2)
     """Symbols in the shortest training sequence."""
-    length: int = Field(default=100, ge=2)
+    length: int = Field(default=100, ge=2, le=MOST)
     """Symbols in the longest training sequence, and in every test sequence; training lengths are uniform."""
-    symbols: int | None = Field(default=None, ge=2)
+    symbols: int | None = Field(default=None, ge=2, le=MOST)
     """Different symbols: 30, and 26 (the letters) in the variant `jelassi`."""
     query: Literal["suffix", "prefix"] = "suffix"
     """Where the query stands: after the sequence, or before it."""
     variant: Literal["clean", "jelassi"] = "clean"
-    """`clean`: as in Retrievit, the query occurs once. `jelassi`: another format, and the query may occur again."""
+    """`clean`: as in Retrievit, the query occurs once. `jelassi`: another format, and the query may occur again; then
+    the answer is what follows it the first time."""
+    packed: bool = False
+    """Fill a training context with several examples (variant `jelassi`); tests always have one example per row."""
+    context: int = Field(default=220, ge=5, le=MOST)
+    """Tokens in a packed row."""
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        if not self.n + self.k <= self.min_length <= self.length:
+        need = self.n + self.k + self._never_asked
+        if not need <= self.min_length <= self.length:
+            more = " + 3 in the variant jelassi" if self._never_asked else ""
             raise SpecError(
-                f"ngram: min_length {self.min_length} must be at least n + k = {self.n + self.k} "
+                f"ngram: min_length {self.min_length} must be at least n + k{more} = {need} "
                 f"and at most length {self.length}"
             )
         if self.variant == "jelassi" and self.symbols not in (None, 26):
             raise SpecError(f"ngram: symbols {self.symbols} in the variant jelassi, which has the 26 letters")
         if self.variant == "clean":
             refuse_repeats("ngram", self.length, self.n, self.alphabet)
+            if self.packed:
+                raise SpecError("ngram: packed is for the variant jelassi; a clean row has one example")
+        else:
+            self._refuse_no_unique()
+        if self.packed and self._example > self.context:
+            raise SpecError(
+                f"ngram: length {self.length} does not fit context {self.context}: an example has {self._example} tokens"
+            )
         return self
+
+    def _refuse_no_unique(self) -> None:
+        """An error where hardly a sequence has a unique n-gram, which the variant `jelassi` draws it for."""
+        starts = self.length - self.n - self.k - 1
+        unique = starts * (1 - self.alphabet**-self.n) ** (starts - 1)
+        if unique < _FEWEST_UNIQUE:
+            raise SpecError(
+                f"ngram: a sequence of length {self.length} is expected to have {unique:.2g} n-grams of n = {self.n} that are "
+                f"unique, fewer than {_FEWEST_UNIQUE:g}: raise n or shorten length"
+            )
 
     @property
     def alphabet(self) -> int:
@@ -83,36 +114,55 @@ class NGram(Task):
         return (_JELASSI if self.variant == "jelassi" else CLEAN)[self.query]
 
     @property
+    def _never_asked(self) -> int:
+        return _NEVER_ASKED if self.variant == "jelassi" else 0
+
+    @property
+    def _example(self) -> int:
+        """Tokens of the longest example, all answers included."""
+        return sum(map(len, self._format)) + self.n - 1 + self.length + self.k + (self.variant == "jelassi")
+
+    @property
     def row_length(self) -> int:
-        head, lead = self._format
-        fed = self.k - 1 if self.variant == "clean" else self.k  # nothing is read at the last answer
-        return len(head) + self.length + len(lead) + self.n - 1 + fed
+        return self.context if self.packed else self._example - 1  # nothing is read at the last answer
 
     @property
     def chance(self) -> float:
-        return float(self.alphabet) ** -self.k
+        """The string of k symbols that is most frequent among those that can follow a query."""
+        return largest_share(
+            self.length - self.n - self.k + 1 - self._never_asked, float(self.alphabet) ** min(self.k, 40)
+        )
 
     def word(self, token: int) -> str:
         return ALPHABET[token] if self.variant == "jelassi" else symbol_word(token)
 
     def for_test(self) -> "NGram":
-        return self.changed(min_length=self.length)
+        return self.changed(min_length=self.length, packed=False)
 
     def sample(self, stream: Stream) -> Batch:
         n, first = self.n, LETTERS if self.variant == "jelassi" else SYMBOLS
-        length = stream.integers(1, self.min_length, self.length + 1)  # (rows, 1)
-        place = (stream.uniform(1) * (length - n - self.k + 1)).long()  # (rows, 1), where the query starts
+        shortest = self._example - self.length + self.min_length
+        examples = -(-self.context // shortest) if self.packed else 1
+        lengths = stream.integers(examples, self.min_length, self.length + 1)  # (rows, examples)
+        places = (stream.uniform(examples) * (lengths - n - self.k + 1 - self._never_asked)).long()
         column = torch.arange(self.length, device=stream.device)
 
         def draw(stream: Stream, rows: Tensor) -> tuple[Tensor, Tensor]:
-            sequence = stream.integers(self.length, first, first + self.alphabet)
-            sequence.masked_fill_(column >= length[rows], 0)
-            if self.variant == "jelassi":
-                return sequence, torch.ones_like(rows, dtype=torch.bool)
-            return sequence, occurrences(sequence, window(sequence, place[rows], n)).sum(dim=1) == 1
+            length, place = lengths[rows].view(-1, 1), places[rows].view(-1, 1)
+            sequence = stream.integers(examples * self.length, first, first + self.alphabet).view(-1, self.length)
+            sequence.masked_fill_(column >= length, 0)
+            if self.variant == "clean":
+                good = occurrences(sequence, window(sequence, place, n)).sum(dim=1) == 1
+            else:
+                good = _has_unique(sequence, n, length - n - self.k - 1)
+            return sequence.view(-1, examples * self.length), good.view(-1, examples).all(dim=1)
 
-        sequence = redrawn(stream, draw)
-        query, answers = window(sequence, place, n), window(sequence, place + n, self.k)
+        sequence = redrawn(stream, draw).view(-1, self.length)  # (rows x examples, length)
+        length, place = lengths.view(-1, 1), places.view(-1, 1)
+        query = window(sequence, place, n)
+        if self.variant == "jelassi":
+            place = occurrences(sequence, query).byte().argmax(dim=1, keepdim=True)  # the first
+        answers = window(sequence, place + n, self.k)
         if self.variant == "jelassi":
             answers = torch.cat([answers, torch.full_like(length, END)], dim=1)
         batch = lay_out(self._format, sequence, length, query, answers, place + n)
@@ -120,7 +170,23 @@ class NGram(Task):
             batch.source[:, -1] = -1  # the full stop
             batch.scored = batch.source >= 0
         batch.tags = {"place": place, "length": length}
+        if self.packed:
+            size = self._example - self.length + lengths
+            last = batch.positions[:, -1:] + 1  # where the full stop stands
+            batch.tokens = pad(batch.tokens, (0, 1)).scatter(1, last, END)
+            return packed(batch, size, self.context, answers=self.context // shortest * (self.k + 1))
         return batch
+
+
+def _has_unique(sequence: Tensor, n: int, starts: Tensor) -> Tensor:
+    """Whether one of the n-grams at the first `starts` (rows, 1) places is the only one of its kind there: (rows,)."""
+    code = torch.zeros_like(sequence[:, n - 1 :])
+    for i in range(n):
+        code = code * 32 + sequence[:, i : i + code.shape[1]]
+    column = torch.arange(code.shape[1], device=code.device)
+    code = code.where(column < starts, -1).sort(dim=1).values
+    differs = pad(code[:, 1:] != code[:, :-1], (1, 1), value=True)  # from the code before it
+    return (differs[:, :-1] & differs[:, 1:] & (code >= 0)).any(dim=1)
 
 
 def window(x: Tensor, start: Tensor, n: int) -> Tensor:

@@ -1,34 +1,34 @@
-"""Noisy recall (Poli et al. 2024, "MAD"): associative recall with noise between the pairs.
+"""Noisy recall: associative recall with noise between the pairs.
 
 The context holds K key-value pairs, and tokens of a vocabulary of their own anywhere between them; then every key is
 asked once, in random order. The answer is read at the key and is never fed.
+
+It is not the noisy recall of MAD (Poli et al. 2024), where pairs recur through the row and are asked there.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import torch
 from pydantic import Field, model_validator
 
 from recollect.rng import Stream
 from recollect.spec import SpecError
-from recollect.tasks.base import Batch, Task
-from recollect.tasks.mqar import draw_pairs, pair_word
+from recollect.tasks.base import MOST, Batch
+from recollect.tasks.pairs import PairsTask, draw_pairs, pair_word
 
 
-class Noisy(Task):
-    """Noisy recall: key-value pairs scattered among noise, then every key is asked."""
+class Noisy(PairsTask):
+    """Noisy recall: key-value pairs scattered among noise, then every key is asked. It is not MAD's task."""
 
     kind: Literal["noisy"] = "noisy"
-    length: int = Field(default=128, ge=3)
+    length: int = Field(default=128, ge=3, le=MOST)
     """Tokens in a row: 2 x pairs and the noise, then the pairs' queries."""
     pairs: int = Field(default=8, ge=1)
     """Key-value pairs in a row (K)."""
-    vocab: int = Field(default=128, ge=4, multiple_of=2)
+    vocab: int = Field(default=128, ge=4, le=MOST, multiple_of=2)
     """Token ids but for the noise. 0 is blank, keys are 1 .. vocab/2-1, values vocab/2 .. vocab-1."""
-    noises: int = Field(default=16, ge=1)
+    noises: int = Field(default=16, ge=1, le=MOST)
     """Different noise tokens."""
-
-    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -51,18 +51,13 @@ class Noisy(Task):
     def row_length(self) -> int:
         return self.length
 
-    @property
-    def chance(self) -> float:
-        """Guessing one of the row's own values."""
-        return 1.0 / self.pairs
-
     def word(self, token: int) -> str:
-        return f"n{token - self.vocab}" if token >= self.vocab else pair_word(token, self.vocab, "split")
+        return f"n{token - self.vocab}" if token >= self.vocab else pair_word(token, self.vocab)
 
     def sample(self, stream: Stream) -> Batch:
         K, context = self.pairs, self.length - self.pairs
         pair = torch.arange(K, device=stream.device)
-        _, keys, values = draw_pairs(stream, K, K, self.vocab, "split")
+        _, keys, values = draw_pairs(stream, K, K, self.vocab)
         # a pair is one item among the noise tokens: place the items, then let each pair take two places
         item = stream.bijection(context - K)(pair).sort(dim=1).values
         written = item + pair  # (rows, K), where each key stands

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from recollect.rng import Stream
 from recollect.spec import SpecError
-from recollect.tasks.base import Batch, Task
+from recollect.tasks.base import MOST, Batch, Task
 from recollect.tasks.ngram import BOS, QUERY, SYMBOLS
 
 
@@ -23,15 +23,15 @@ class Position(Task):
     """Position retrieval: the token that stands for the queried symbol's position."""
 
     kind: Literal["position"] = "position"
-    length: int = Field(default=200, ge=2)
+    length: int = Field(default=200, ge=2, le=MOST)
     """Symbols in the sequence, and position tokens."""
-    symbols: int | None = Field(default=None, ge=2)
+    symbols: int | None = Field(default=None, ge=2, le=MOST)
     """Different symbols: as many as the sequence is long, and 30 in the variant `sampled`."""
     query: Literal["suffix", "prefix"] = "suffix"
     """Where the query stands: after the sequence, or before it."""
     variant: Literal["permutation", "sampled"] = "permutation"
     """`permutation`: as in the paper's text, no symbol stands twice. `sampled`: as the released scripts run it, symbols
-    are drawn with replacement, and only the queried one stands once."""
+    are drawn with replacement, and only the queried one stands once; there are still as many symbol ids as places."""
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -46,7 +46,12 @@ class Position(Task):
 
     @property
     def vocabulary(self) -> int:
-        return SYMBOLS + self.alphabet + self.length
+        return self._first_position + self.length
+
+    @property
+    def _first_position(self) -> int:
+        """The token of position 0."""
+        return SYMBOLS + max(self.alphabet, self.length)
 
     @property
     def row_length(self) -> int:
@@ -54,6 +59,7 @@ class Position(Task):
 
     @property
     def chance(self) -> float:
+        """Any of the positions."""
         return 1.0 / self.length
 
     @property
@@ -64,14 +70,14 @@ class Position(Task):
     def word(self, token: int) -> str:
         if token < SYMBOLS:
             return ("·", "bos", "qry")[token]
-        symbol = token - SYMBOLS
-        return f"s{symbol}" if symbol < self.alphabet else f"p{symbol - self.alphabet}"
+        position = token - self._first_position
+        return f"s{token - SYMBOLS}" if position < 0 else f"p{position}"
 
     def sample(self, stream: Stream) -> Batch:
         place = stream.integers(1, 0, self.length)  # (rows, 1)
         sequence = SYMBOLS + self._symbols(stream, place)  # (rows, length)
         asked = sequence.gather(1, place)
-        answer = SYMBOLS + self.alphabet + place
+        answer = self._first_position + place
         bos, query = torch.full_like(place, BOS), torch.full_like(place, QUERY)
         if self.query == "suffix":
             tokens, at = [bos, sequence, query, asked, answer], self.length + 2

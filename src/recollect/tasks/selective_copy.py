@@ -2,6 +2,9 @@
 
 A few symbols stand at random places among blanks; then follow as many marks, and at each mark the next symbol is read,
 in the order in which they stood. The spacing is random, so a fixed filter cannot do it. The answers are never fed.
+
+It is not the selective copying of MAD (Poli et al. 2024), which has one mark and then blanks, and never a blank between
+the last symbol and the mark.
 """
 
 from typing import ClassVar, Literal, Self
@@ -11,19 +14,19 @@ from pydantic import Field, model_validator
 
 from recollect.rng import Stream
 from recollect.spec import SpecError
-from recollect.tasks.base import Batch, Task
+from recollect.tasks.base import MOST, Batch, Task, largest_share
 from recollect.tasks.induction import MARK, SYMBOLS
 
 
 class SelectiveCopy(Task):
-    """Selective copying: the symbols among the blanks, in order."""
+    """Selective copying: the symbols among the blanks, in order. It is not MAD's task."""
 
     kind: Literal["selective_copy"] = "selective_copy"
-    length: int = Field(default=256, ge=2)
+    length: int = Field(default=256, ge=2, le=MOST)
     """Tokens in the context, before the marks."""
     items: int = Field(default=16, ge=1)
     """Symbols to remember."""
-    symbols: int = Field(default=16, ge=2)
+    symbols: int = Field(default=16, ge=2, le=MOST)
     """Different symbols."""
 
     accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
@@ -44,7 +47,8 @@ class SelectiveCopy(Task):
 
     @property
     def chance(self) -> float:
-        return 1.0 / self.symbols
+        """The symbol that is most frequent in the row."""
+        return largest_share(self.items, self.symbols)
 
     def word(self, token: int) -> str:
         return ("·", "mark")[token] if token < SYMBOLS else f"s{token - SYMBOLS}"

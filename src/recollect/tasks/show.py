@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 
+import torch
 from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
+from recollect import rng
 from recollect.tasks.base import Batch, Task
+from recollect.tasks.mixture import Mixture
 
 _ANSWER = ("positions", "answers", "source", "trained", "scored")
 _QUESTION, _READ, _SOURCE, _PAD = "bold yellow", "bold cyan", "bold green", "dim"
@@ -14,9 +17,11 @@ _QUESTION, _READ, _SOURCE, _PAD = "bold yellow", "bold cyan", "bold green", "dim
 class Example:
     """One row of a task, drawn to the width of the console it is printed on."""
 
-    def __init__(self, task: Task, seed: int = 0):
-        self.task, self.seed = task, seed
-        self.row: Batch = task.batch(seed, "show", 1).map(lambda x: x[0])
+    def __init__(self, task: Task, seed: int = 0, number: int = 0):
+        self.task, self.seed, self.number = task, seed, number
+        self.row: Batch = task.sample(rng.stream(seed, "show", torch.tensor([number]))).map(lambda x: x[0])
+        part = task.parts[self.row.tags["part"]] if isinstance(task, Mixture) else task
+        self.word = part.word
         self.tokens: list[int] = self.row.tokens.tolist()
         self.length = len(self.tokens)
         self.question = {p for p in self.row.query.tolist() if p >= 0}
@@ -33,7 +38,9 @@ class Example:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         padding = self.length - len(self.tokens)
         title = f"{self.task.kind}: a row of {self.length} tokens from a vocabulary of {self.task.vocabulary}"
-        yield Text(f"{title}, seed {self.seed}" + (f" (the last {padding} are padding)" if padding else ""), "bold")
+        title += f", seed {self.seed}" + (f", row {self.number}" if self.number else "")
+        title += f", part {self.row.tags['part'].item()}" if isinstance(self.task, Mixture) else ""
+        yield Text(title + (f" (the last {padding} are padding)" if padding else ""), "bold")
         yield from self._grid(options.max_width)
         yield Text.assemble(
             ("? question", _QUESTION),
@@ -55,7 +62,7 @@ class Example:
             mark, style = mark + "?", _QUESTION
         if position in self.read:
             mark, style = f"{mark}^{self.read[position]}", _QUESTION if position in self.question else _READ
-        return self.task.word(self.tokens[position]), mark, style or (_PAD if self.tokens[position] == 0 else "")
+        return self.word(self.tokens[position]), mark, style or (_PAD if self.tokens[position] == 0 else "")
 
     def _grid(self, width: int) -> Iterator[Text]:
         cells = [self._cell(position) for position in range(len(self.tokens))]
@@ -74,16 +81,16 @@ class Example:
     def _list(self, width: int) -> Iterator[Text]:
         notes = []
         for number, (position, answer, _, _, scored) in enumerate(self.answers, 1):
-            notes.append(f"{number}: {self.task.word(answer)} at {position}" + ("" if scored else " *"))
+            notes.append(f"{number}: {self.word(answer)} at {position}" + ("" if scored else " *"))
         cell = 3 + max(map(len, notes))
         columns = max(1, width // cell)
         for start in range(0, len(notes), columns):
             yield Text("".join(note.ljust(cell) for note in notes[start : start + columns]).rstrip())
         if self.row.candidates is not None:
-            grams = (" ".join(self.task.word(token) for token in gram) for gram in self.row.candidates.tolist())
+            grams = (" ".join(self.word(token) for token in gram) for gram in self.row.candidates.tolist())
             yield Text("As good: " + ", ".join(grams))
 
 
-def example(task: Task, seed: int = 0) -> Example:
-    """One example of a task, to be printed on a rich console."""
-    return Example(task, seed)
+def example(task: Task, seed: int = 0, number: int = 0) -> Example:
+    """One example of a task, the row of this number of a seed, to be printed on a rich console."""
+    return Example(task, seed, number)

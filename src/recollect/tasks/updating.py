@@ -1,18 +1,25 @@
 """Updating recall: MQAR in which some keys are bound again, and the last value counts.
 
-The context is K + `updates` writes `k v` in random order: one of every key, and `updates` more of random keys, all
-values distinct. The query region is MQAR's.
+The context is K + `updates` writes `k v`, and the query region is MQAR's.
+
+    clean    one write of every key and `updates` more of any keys, in random order, all values distinct
+    zoology  every key, then a block that binds `updates` of them again, as in Zoology's forgetting task
+
+In the variant `zoology` a new value is any but that of the key that was written in the same place of the first block, so
+that it can be an old one (even the key's own), as in the released generator.
 """
 
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from pydantic import Field, model_validator
+from torch import Tensor
 
 from recollect.rng import Stream
 from recollect.spec import SpecError
 from recollect.tasks.base import Batch
-from recollect.tasks.mqar import MQAR, draw_pairs
+from recollect.tasks.mqar import MQAR
+from recollect.tasks.pairs import draw_pairs
 
 
 class Updating(MQAR):
@@ -20,26 +27,40 @@ class Updating(MQAR):
 
     kind: Literal["updating"] = "updating"
     updates: int = Field(default=4, ge=0)
-    """Writes beyond each key's first."""
+    """Writes beyond each key's first; in the variant `zoology` at most one per key."""
 
     @model_validator(mode="after")
-    def _updates_fit(self) -> "Updating":
+    def _updates_fit(self) -> Self:
         need = 2 * (self.pairs + self.updates) + 2 * self.pairs
         if need > self.length:
             raise SpecError(
                 f"updating: pairs {self.pairs} and updates {self.updates} do not fit length {self.length}: "
                 f"4 x pairs + 2 x updates = {need} must be at most length"
             )
+        if self.variant == "zoology" and self.updates > self.pairs:
+            raise SpecError(f"updating: updates {self.updates} exceed pairs {self.pairs} in the variant zoology")
+        if self.variant == "zoology" and self.roles == "shared":
+            raise SpecError("updating: roles 'shared' in the variant zoology, which has only 'split'")
         return self
 
     def sample(self, stream: Stream) -> Batch:
         K, writes = self.pairs, self.pairs + self.updates
-        token, keys, values = draw_pairs(stream, K, writes, self.vocab, self.roles)
         each = torch.arange(K, device=stream.device).expand(stream.rows, -1)
-        written = torch.cat([each, stream.integers(self.updates, 0, K)], dim=1).gather(1, stream.order(writes))
+        if self.variant == "clean":
+            token, keys, values = draw_pairs(stream, K, writes, self.vocab, self.roles)
+            written = torch.cat([each, stream.integers(self.updates, 0, K)], dim=1).gather(1, stream.order(writes))
+        else:
+            token, keys, values = draw_pairs(stream, K, K, self.vocab)
+            written = torch.cat([each, stream.order(K)[:, : self.updates]], dim=1)
+            values = torch.cat([values, self._new_values(stream, values)], dim=1)
         write = torch.arange(writes, device=stream.device).expand(stream.rows, -1)
         last = torch.zeros_like(each).scatter_reduce_(1, written, write, "amax")  # (rows, K)
         batch = self._row(stream, token, keys, values, written, last)
         times = torch.zeros_like(each).scatter_add_(1, written, torch.ones_like(written))
         batch.tags["writes"] = times.gather(1, batch.tags["key"])
         return batch
+
+    def _new_values(self, stream: Stream, values: Tensor) -> Tensor:
+        """A value for each update, any but the one in the same place of `values`: (rows, updates)."""
+        new = stream.integers(self.updates, self.vocab // 2, self.vocab - 1)
+        return new + (new >= values[:, : self.updates])

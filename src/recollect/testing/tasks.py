@@ -127,8 +127,10 @@ def seeds(task: Task, rows: int = 64) -> None:
     """The same seed gives the same batch; another seed, purpose or row gives another."""
     first = task.batch(0, "train", rows)
     _same(task.batch(0, "train", rows), first, "the same seed gives another batch:")
-    for what, other in {"seed": task.batch(1, "train", rows), "purpose": task.batch(0, "test", rows)}.items():
-        assert not torch.equal(other.tokens, first.tokens), f"another {what} gives the same tokens: it is ignored"
+    valid, test = task.batch(0, "valid", rows), task.batch(0, "test", rows)
+    others = [("seed", task.batch(1, "train", rows), first), ("purpose", valid, first), ("purpose", test, first)]
+    for what, one, other in [*others, ("purpose", valid, test)]:
+        assert not torch.equal(one.tokens, other.tokens), f"another {what} gives the same tokens: it is ignored"
     assert (first.tokens != first.tokens[:1]).any(), f"all {rows} rows hold the same tokens: the row is ignored"
 
 
