@@ -161,7 +161,7 @@ def test_a_base_task_says_what_is_missing():
         ),
         (
             {"kind": "ngram", "variant": "jelassi", "n": 1, "length": 400},
-            r"length 400 is expected to have 7\.7e-05 n-grams",
+            r"in 7\.7e-05 of all rows .* length 400 has a unique n-gram",
         ),
         ({"kind": "ngram", "packed": True}, "packed is for the variant jelassi"),
         (
