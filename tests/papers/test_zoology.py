@@ -63,3 +63,25 @@ def test_the_paper_scale_is_the_printed_protocol():
     assert {run.train.stop_at for run in runs} == {0.99}
     assert len({run.train.lr for run in runs}) == 4
     assert {run.model.mlp for run in runs} == {"identity"}
+
+
+def test_the_mixture_is_that_of_the_released_configuration():
+    run, *others = PAPER.item("tradeoff").runs("paper")
+    parts = [(64, 4), (128, 8), (256, 16), (256, 32), (256, 64)]
+    tests = [(64, 4), (64, 8), (64, 16), (128, 32), (256, 64), (512, 128), (1024, 256)]
+    assert [(part.length, part.pairs) for part in run.task.parts] == parts
+    assert run.task.weights == (5, 1, 1, 1, 1)
+    assert [(test.length, test.pairs) for test in run.tests] == tests
+    assert {(task.filler, task.variant) for task in (*run.task.parts, *run.tests)} == {("random", "zoology")}
+    assert (run.train.epochs, run.train.batch, run.train.train_rows, run.train.test_rows) == (32, 256, 180_000, 1000)
+    rates = sorted({other.train.lr for other in others})
+    assert rates == pytest.approx([10**-3, 10**-2.5, 10**-2, 10**-1.5])
+
+
+def test_the_tradeoff_reads_the_mean_over_the_tests(made_up):
+    item = PAPER.item("tradeoff")
+    evidence = made_up(item, "tiny", attention_only)
+    for i, accuracy in enumerate((0.2, 0.4, 0.6, 0.8)):
+        evidence.runs[f"final.tests.{i}.accuracy"] = accuracy
+    _, table = item.draw(evidence, "")
+    assert table["mean"].tolist() == pytest.approx([0.5] * len(table))

@@ -161,7 +161,7 @@ def test_a_base_task_says_what_is_missing():
         ),
         (
             {"kind": "ngram", "variant": "jelassi", "n": 1, "length": 400},
-            r"length 400 is expected to have 7\.7e-05 n-grams",
+            r"in 7\.7e-05 of all rows .* length 400 has a unique n-gram",
         ),
         ({"kind": "ngram", "packed": True}, "packed is for the variant jelassi"),
         (
@@ -196,6 +196,10 @@ def test_a_base_task_says_what_is_missing():
         ({"kind": "mixture", "parts": []}, "at least 1 item"),
         ({"kind": "mixture"}, r"parts must be a list of tasks, such as \[mqar, {kind: mqar, length: 128"),
         ({"kind": "mixture", "parts": ["mqar", "mqar"], "weights": [1, 1, 2]}, "3 weights for 2 parts"),
+        (
+            {"kind": "mixture", "parts": ["mqar", "mqar"], "weights": 5},
+            "weights must be a list, not 5; in a study give",
+        ),
         ({"kind": "mixture", "parts": ["mqar", "mqar"], "weights": [1, 0]}, "greater than or equal to 1"),
         ({"kind": "mixture", "parts": ["mqar", "mqar"], "weights": [1, 1001]}, "less than or equal to 1000"),
         (

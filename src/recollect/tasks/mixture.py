@@ -44,6 +44,8 @@ class Mixture(Task):
             example = "[mqar, {kind: mqar, length: 128, pairs: 8, weight: 2}]"
             raise SpecError(f"mixture: parts must be a list of tasks, such as {example}")
         parts, weights = data["parts"], data.get("weights") or ()
+        if not isinstance(weights, list | tuple):  # in a study a list is an axis
+            raise SpecError(f"mixture: weights must be a list, not {weights!r}; in a study give each part its `weight`")
         own = [part.get("weight", 1) if isinstance(part, Mapping) else 1 for part in parts]
         if any(isinstance(part, Mapping) and "weight" in part for part in parts):
             if weights:

@@ -12,6 +12,7 @@ of Jelassi et al., the query of their variant never starts at the last three pla
 n-gram before those is unique in its sequence, and a training context can be filled with several examples.
 """
 
+from math import exp
 from string import ascii_letters
 from typing import Literal, Self
 
@@ -39,7 +40,7 @@ _JELASSI: dict[str, Format] = {
     "prefix": ([START, None, SEPARATOR], [SEPARATOR]),
 }
 _MOST_REPEATS = 3.0  # of the query by chance: about one sequence in 20 is still free of them
-_FEWEST_UNIQUE = 0.5  # n-grams per sequence that are expected to be unique: below it hardly a sequence has one
+_FEWEST_GOOD = 0.05  # the share of rows drawn whose sequences each have a unique n-gram
 _NEVER_ASKED = 3  # last places at which the query of the variant `jelassi` never starts
 
 
@@ -91,13 +92,14 @@ class NGram(Task):
         return self
 
     def _refuse_no_unique(self) -> None:
-        """An error where hardly a sequence has a unique n-gram, which the variant `jelassi` draws it for."""
+        """An error where sequences of the variant `jelassi` would be drawn again and again for a unique n-gram."""
         starts = self.length - self.n - self.k - 1
-        unique = starts * (1 - self.alphabet**-self.n) ** (starts - 1)
-        if unique < _FEWEST_UNIQUE:
+        unique = starts * (1 - self.alphabet**-self.n) ** (starts - 1)  # expected in a sequence
+        good = (1 - exp(-unique)) ** self._examples
+        if good < _FEWEST_GOOD:
             raise SpecError(
-                f"ngram: a sequence of length {self.length} is expected to have {unique:.2g} n-grams of n = {self.n} that are "
-                f"unique, fewer than {_FEWEST_UNIQUE:g}: raise n or shorten length"
+                f"ngram: in {good:.2g} of all rows every sequence of length {self.length} has a unique n-gram of "
+                f"n = {self.n}, in fewer than {_FEWEST_GOOD:g}: raise n or shorten length"
             )
 
     @property
@@ -123,6 +125,16 @@ class NGram(Task):
         return sum(map(len, self._format)) + self.n - 1 + self.length + self.k + (self.variant == "jelassi")
 
     @property
+    def _examples(self) -> int:
+        """How many examples fill a row, were all of them the shortest; the last one may be cut off."""
+        return -(-self.context // self._shortest) if self.packed else 1
+
+    @property
+    def _shortest(self) -> int:
+        """Tokens of the shortest example."""
+        return self._example - self.length + self.min_length
+
+    @property
     def row_length(self) -> int:
         return self.context if self.packed else self._example - 1  # nothing is read at the last answer
 
@@ -140,42 +152,43 @@ class NGram(Task):
         return self.changed(min_length=self.length, packed=False)
 
     def sample(self, stream: Stream) -> Batch:
-        n, first = self.n, LETTERS if self.variant == "jelassi" else SYMBOLS
-        shortest = self._example - self.length + self.min_length
-        examples = -(-self.context // shortest) if self.packed else 1
-        lengths = stream.integers(examples, self.min_length, self.length + 1)  # (rows, examples)
-        places = (stream.uniform(examples) * (lengths - n - self.k + 1 - self._never_asked)).long()
+        sequence, length, place = self._sequences(stream)
+        query = window(sequence, place, self.n)
+        if self.variant == "clean":
+            answers = window(sequence, place + self.n, self.k)
+            batch = lay_out(self._format, sequence, length, query, answers, place + self.n)
+        else:
+            place = occurrences(sequence, query).byte().argmax(dim=1, keepdim=True)  # the first
+            answers = torch.cat([window(sequence, place + self.n, self.k), torch.full_like(length, END)], dim=1)
+            batch = lay_out(self._format, sequence, length, query, answers, place + self.n)
+            batch.source[:, -1] = -1  # the full stop
+            batch.scored = batch.source >= 0
+        batch.tags = {"place": place, "length": length}
+        if not self.packed:
+            return batch
+        last = batch.positions[:, -1:] + 1  # where the full stop stands
+        batch.tokens = pad(batch.tokens, (0, 1)).scatter(1, last, END)
+        size = (self._example - self.length + length).view(-1, self._examples)
+        return packed(batch, size, self.context, answers=self.context // self._shortest * (self.k + 1))
+
+    def _sequences(self, stream: Stream) -> tuple[Tensor, Tensor, Tensor]:
+        """Sequences (rows x examples, longest), their lengths and where their queries start, each (rows x examples, 1)."""
+        first, n = LETTERS if self.variant == "jelassi" else SYMBOLS, self._examples
+        lengths = stream.integers(n, self.min_length, self.length + 1)  # (rows, examples)
+        places = (stream.uniform(n) * (lengths - self.n - self.k + 1 - self._never_asked)).long()
         column = torch.arange(self.length, device=stream.device)
 
         def draw(stream: Stream, rows: Tensor) -> tuple[Tensor, Tensor]:
             length, place = lengths[rows].view(-1, 1), places[rows].view(-1, 1)
-            sequence = stream.integers(examples * self.length, first, first + self.alphabet).view(-1, self.length)
+            sequence = stream.integers(n * self.length, first, first + self.alphabet).view(-1, self.length)
             sequence.masked_fill_(column >= length, 0)
             if self.variant == "clean":
-                good = occurrences(sequence, window(sequence, place, n)).sum(dim=1) == 1
+                good = occurrences(sequence, window(sequence, place, self.n)).sum(dim=1) == 1
             else:
-                good = _has_unique(sequence, n, length - n - self.k - 1)
-            return sequence.view(-1, examples * self.length), good.view(-1, examples).all(dim=1)
+                good = _has_unique(sequence, self.n, length - self.n - self.k - 1)
+            return sequence.view(-1, n * self.length), good.view(-1, n).all(dim=1)
 
-        sequence = redrawn(stream, draw).view(-1, self.length)  # (rows x examples, length)
-        length, place = lengths.view(-1, 1), places.view(-1, 1)
-        query = window(sequence, place, n)
-        if self.variant == "jelassi":
-            place = occurrences(sequence, query).byte().argmax(dim=1, keepdim=True)  # the first
-        answers = window(sequence, place + n, self.k)
-        if self.variant == "jelassi":
-            answers = torch.cat([answers, torch.full_like(length, END)], dim=1)
-        batch = lay_out(self._format, sequence, length, query, answers, place + n)
-        if self.variant == "jelassi":
-            batch.source[:, -1] = -1  # the full stop
-            batch.scored = batch.source >= 0
-        batch.tags = {"place": place, "length": length}
-        if self.packed:
-            size = self._example - self.length + lengths
-            last = batch.positions[:, -1:] + 1  # where the full stop stands
-            batch.tokens = pad(batch.tokens, (0, 1)).scatter(1, last, END)
-            return packed(batch, size, self.context, answers=self.context // shortest * (self.k + 1))
-        return batch
+        return redrawn(stream, draw).view(-1, self.length), lengths.view(-1, 1), places.view(-1, 1)
 
 
 def _has_unique(sequence: Tensor, n: int, starts: Tensor) -> Tensor:
