@@ -1,7 +1,8 @@
 """The best learning rate: the one definition that tables, reports and papers compare models by.
 
-A rate is judged by all of its runs. Unless a caller ranks rates otherwise, the best one has the highest mean accuracy, to which a
-run that diverged before it could be measured adds nothing, as it recalls nothing. Of equally good rates the smallest counts.
+A rate is judged by all of its runs. Unless a caller ranks rates otherwise, the best one has the highest mean accuracy on
+validation rows at the end of training (on test rows where runs are older than validation rows). A run that diverged before it
+could be measured adds nothing, as it recalls nothing. Of equally good rates the smallest counts.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +30,10 @@ def mean_accuracy(runs: pd.DataFrame) -> float:
 def best_rate(runs: pd.DataFrame, rank: Rank | None = None) -> float:
     """The learning rate whose runs have the highest mean accuracy, or the least `rank`; of equal ones the smallest."""
     if rank is None:
-        means = with_accuracy(runs).pivot_table(index="train.lr", values="accuracy", aggfunc="mean")  # rates ascend
+        judged = (
+            runs if "final.valid" not in runs else runs.assign(accuracy=runs["final.valid"].fillna(runs["accuracy"]))
+        )
+        means = with_accuracy(judged).pivot_table(index="train.lr", values="accuracy", aggfunc="mean")  # rates ascend
         return float(means.index[means["accuracy"].to_numpy().argmax()])
     ranks: dict[Any, Any] = {lr: rank(part) for lr, part in runs.groupby("train.lr")}  # ascending
     return float(min(ranks, key=ranks.__getitem__))

@@ -30,7 +30,7 @@ def runs_frame(store: Store, study: str | None = None, columns: Literal["all", "
     if columns not in ("all", "varying"):
         raise SpecError(f"columns {columns!r}: {nearest(columns, ('all', 'varying'))}")
     names = ["id", "model", "status", "step", "accuracy", "best_accuracy", "best_step", "final", "parameters", "state_size",
-             "seconds", "device", "versions", "notes", "ended"]  # fmt: skip
+             "seconds", "device", "versions", "notes", "ended", "semantics"]  # fmt: skip
     select = f"SELECT {', '.join(f'runs.{name}' for name in names)}, runs.spec FROM runs"
     if study is None:
         rows = store._query(f"{select} ORDER BY runs.rowid")

@@ -4,9 +4,11 @@
 only what a search asks for is trained is decided here and nowhere else.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,13 @@ from recollect.study.progress import Progress
 from recollect.study.search.base import Search, Searched
 from recollect.study.sinks.base import Sink, Sinks, Watch
 from recollect.study.spec import Study, distinct
-from recollect.study.trainer import ATTEMPTS, Trainer, cohort_size, pack
+from recollect.study.trainer import ATTEMPTS, Note, Trainer, cohort_size, pack
+from recollect.tasks import TASKS, as_task
 from recollect.train.checkpoint import EVERY
 from recollect.train.spec import RunSpec
+
+SEEN = 0.05
+"""The share of test rows in the training set above which a person is warned."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,23 @@ def run(
         return _run(grids, kept, writer, executor, watching, cohort, attempts)
 
 
+def _repeated(runs: Sequence[RunSpec]) -> Iterator[str]:
+    """A warning for each built-in task whose test rows stand among the rows that a model is trained on."""
+    trained = {
+        run.task.model_dump_json(): (run.task.kind, run.train) for run in runs if run.task.kind in TASKS.built_in
+    }
+    for task, (kind, train) in trained.items():
+        rows = train.train_rows or train.total_steps * train.batch
+        if (share := _seen_share(task, rows)) > SEEN:
+            known = f"{share:.0%} of the test rows of {kind} stand among the {rows:,} training rows"
+            yield f"{known}: what looks like recall may be memory"
+
+
+@cache
+def _seen_share(task: str, rows: int) -> float:
+    return as_task(json.loads(task)).seen_share(rows)
+
+
 def _run(
     grids: list[Grid], store: Store, writer: Writer, executor: Executor, sinks: Sinks, cohort: int, attempts: int
 ) -> Outcome:
@@ -130,6 +153,8 @@ def _run(
         runs = distinct(wanted)
         pending = [run for run in runs if run.id not in accuracy and run.id not in trainer.failed]
         sinks.begin({grid.study.name: found for grid, found in zip(grids, wanted, strict=True)}, set(accuracy))
+        for text in _repeated(pending):
+            sinks.event([], Note(text))
         trainer.train(pending, cohort or cohort_size(executor.device, len(pending), executor.slots))
         if not searching or not pending:
             break

@@ -137,8 +137,8 @@ class Cohort:
         """The parameters to be measured and kept: the runs' on the first rows."""
         return self.members.evaluated()
 
-    def measures(self, task: Task, runs: Sequence[int], rows: int, sliced: bool) -> Measures:
-        """Measure some runs on the first held-out rows of a task."""
+    def measures(self, task: Task, runs: Sequence[int], rows: int, sliced: bool, purpose: str) -> Measures:
+        """Measure some runs on the first rows that a task has for a purpose: `valid` or `test`."""
         index = self.members.rows(runs)
         params = {name: p[index] for name, p in self.evaluated().items()}
 
@@ -149,7 +149,7 @@ class Cohort:
                 )
 
         with self.matmul_precision():
-            found = measure(forward, task, self.members.seeds, self.members.seed_of[index], rows, sliced)
+            found = measure(forward, task, self.members.seeds, self.members.seed_of[index], rows, sliced, purpose)
         return found.of_first(len(runs))
 
     def _losses(self, *stacked) -> tuple[Tensor, Tensor]:

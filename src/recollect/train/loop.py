@@ -61,9 +61,10 @@ def train(
 
 
 def measured(cohort: Cohort, step: int) -> list[float]:
-    """Measure everyone on held-out rows, add a point to each curve, and give the headline accuracies."""
+    """Measure everyone on validation rows, add a point to each curve, and give the headline accuracies."""
     spec, task, records = cohort.spec, cohort.task.for_test(), cohort.records
-    found = cohort.measures(task, range(len(cohort)), spec.eval_rows, sliced=spec.slices == "always")
+    always = spec.slices == "always"
+    found = cohort.measures(task, range(len(cohort)), spec.eval_rows, sliced=always, purpose="valid")
     accuracy = found.accuracy(task).tolist()
     count, loss, hits, norm = cohort.members.sums[: len(cohort)].T
     columns = {
@@ -103,9 +104,9 @@ def results(cohort: Cohort, endings: dict[int, Ending], step: int, weights: bool
     if not endings:
         return
     records, ending = cohort.records, list(endings)
-    finals: list[dict[str, float]] = [{} for _ in ending]
+    finals: list[dict[str, float]] = [{"valid": records.curves[i][-1]["accuracy"]} for i in ending]
     for number, task in enumerate(cohort.runs[0].all_tests):
-        found = cohort.measures(task, ending, cohort.spec.test_rows, sliced=True)
+        found = cohort.measures(task, ending, cohort.spec.test_rows, sliced=True, purpose="test")
         prefix = f"tests.{number - 1}." if number else ""
         columns = {"loss": found.loss, "accuracy": found.accuracy(task), "answers": found.answers, "rows": found.rows}
         for name, column in columns.items():

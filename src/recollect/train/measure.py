@@ -46,13 +46,15 @@ Forward = Callable[[Tensor, Tensor], Tensor]
 
 
 @torch.no_grad()
-def measure(forward: Forward, task: Task, seeds: Tensor, member_seed: Tensor, rows: int, sliced: bool) -> Measures:
-    """Loss and accuracy on the first `rows` held-out rows of each member's seed (`seeds[member_seed]`)."""
+def measure(
+    forward: Forward, task: Task, seeds: Tensor, member_seed: Tensor, rows: int, sliced: bool, purpose: str
+) -> Measures:
+    """Loss and accuracy on the first `rows` rows that each member's seed (`seeds[member_seed]`) has for a purpose."""
     loss = count = answers = whole = torch.zeros(len(member_seed), dtype=torch.float64, device=seeds.device)
     slices: dict[str, tuple[Tensor, Tensor]] = {}
     for start, stop in _passes(task, rows):
         numbers = torch.arange(start, stop, device=seeds.device).expand(len(seeds), -1)
-        batch = sample(task, seeds, "test", numbers).map(lambda x: x[member_seed])  # each (members, rows, ..)
+        batch = sample(task, seeds, purpose, numbers).map(lambda x: x[member_seed])  # each (members, rows, ..)
         logits = forward(batch.tokens, batch.positions)
         said = logits.argmax(-1)  # (members, rows, answers)
         if batch.candidates is None:

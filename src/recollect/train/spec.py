@@ -47,7 +47,7 @@ class TrainSpec(Spec):
     test_rows: int = Field(default=3000, ge=1)
     """Held-out rows of the final measurement."""
     eval_rows: int = Field(default=512, ge=1)
-    """Held-out rows (the first of the test rows) of each measurement during training."""
+    """Held-out rows of each measurement during training. They are never test rows: stopping and the choice of a rate use them."""
     eval_every: int = Field(default=0, ge=0)
     """Steps between measurements. 0: a fiftieth of the run."""
     optimiser: str | Optimiser | type[Optimiser] = "adamw"
