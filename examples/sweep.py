@@ -9,9 +9,6 @@ import argparse
 from pathlib import Path
 
 from recollect import Study
-from recollect.analysis.window import windows
-from recollect.figures.style import save
-from recollect.figures.window import window_caption, window_figure
 
 
 def study() -> Study:
@@ -32,11 +29,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A small learning-rate sweep.")
     parser.add_argument("--folder", type=Path, default=Path("results"))
     folder = parser.parse_args().folder
-    frame = study().run(device="auto", store=folder / "store.sqlite").results()  # a pandas frame, one row a run
-    print(frame[["configuration", "train.lr", "train.seed", "status", "step", "accuracy"]].to_string(index=False))
-    print(windows(frame)[["configuration", "best", "decades", "low", "high"]].to_string(index=False))
-    paths = save(window_figure(frame, "a small sweep", window_caption(frame)), folder / "sweep" / "window")
-    print(f"The picture: {paths[0]}")
+    outcome = study().run(
+        store=folder / "store.sqlite"
+    )  # shows progress; in a notebook the outcome displays as a table
+    print(outcome.results().to_string(index=False))
+    print(outcome.windows()[["configuration", "best", "best_lr", "decades", "low", "high"]].to_string(index=False))
+    picture = folder / "sweep" / "window.png"
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    outcome.plot("a small sweep").savefig(picture)
+    print(f"The picture: {picture}")
 
 
 if __name__ == "__main__":

@@ -154,12 +154,12 @@ def record() -> None:
     _write("grids.json", grids())
     halfway = [event.data for event in train(runs[:2], every=0) if isinstance(event, Saved) and event.step == 5]
     (FOLDER / "checkpoint.safetensors").write_bytes(halfway[0])
-    store = FOLDER / "store.sqlite"
+    store = FOLDER / "store-2.sqlite"
     store.unlink(missing_ok=True)
     recollect.run(old_study(), store=Store(store, create=True), device="cpu", workers=1, progress=False)
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")  # one file
-    _write("store.json", frames(store))
+    _write("store-2.json", frames(store))
 
 
 def _write(name: str, data: object) -> None:
@@ -223,21 +223,28 @@ def test_a_recorded_checkpoint_goes_on():
         _like(facts(event), _recording()["runs"][event.run.id], event.run.id)
 
 
-@pytest.fixture
-def old_store(tmp_path):
-    return Path(shutil.copy(FOLDER / "store.sqlite", tmp_path))
+@pytest.fixture(params=["store-1", "store-2"])
+def old_store(request, tmp_path):
+    """A store of each version of semantics."""
+    return Path(shutil.copy(FOLDER / f"{request.param}.sqlite", tmp_path))
 
 
 def test_a_recorded_store_reads_as_then(old_store):
-    found, expected = frames(old_store), _read("store.json")
+    found, expected = frames(old_store), _read(f"{old_store.stem}.json")
     for name, records in expected.items():
         assert len(found[name]) == len(records)
         for now, then in zip(found[name], records, strict=True):
             assert {column: now[column] for column in then} == then
+    assert {run["semantics"] for run in found["runs"]} == {int(old_store.stem[-1])}
 
 
-def test_a_recorded_store_is_not_trained_again(old_store):
-    assert recollect.run(old_study(), store=Store(old_store), device="cpu", workers=1, progress=False).reused == 8
+def test_runs_of_this_version_are_reused_and_those_of_an_older_one_are_not(old_store):
+    outcome = recollect.run(old_study(), store=Store(old_store), device="cpu", workers=1, progress=False)
+    assert outcome.reused == (8 if old_store.stem == "store-2" else 0)
+    assert set(outcome.results("all")["semantics"]) == {2}, "a study never mixes versions"
+    assert len(runs_frame(Store(old_store))) == (8 if outcome.reused else 16), (
+        "what is older is kept, and shown as such"
+    )
 
 
 if __name__ == "__main__":

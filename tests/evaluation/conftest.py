@@ -74,7 +74,7 @@ def exported(folder: Path, task: dict) -> Path:
                "positions": "none"},
         train={"steps": 1, "batch": 2, "test_rows": 2, "eval_rows": 2},
     )  # fmt: skip
-    store = study.run("cpu", folder / "store.sqlite").store
+    store = study.run(device="cpu", workers=1, store=folder / "store.sqlite", progress=False).store
     export(next(iter(store.done())), store, folder / "model")
     path = folder / "model" / "model.safetensors"
     weights, one = safetensors.torch.load_file(path), torch.eye(vocabulary)

@@ -47,7 +47,7 @@ def test_the_script_prints_and_draws(tmp_path):
         [sys.executable, EXAMPLES / "sweep.py", "--folder", tmp_path], capture_output=True, text=True, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    assert len(re.findall(r"attention\(conv=k\) +0\.\d+ +[12] ", done.stdout)) == 6
+    assert len(re.findall(r"^ *[0-9a-f]{16} +attention\(conv=k\) ", done.stdout, re.MULTILINE)) == 6
     assert (tmp_path / "sweep" / "window.png").stat().st_size > 10_000
 
 

@@ -32,8 +32,8 @@ def small(name="small", **train) -> Study:
 def store(tmp_path_factory):
     """A store with a trained study, one that diverged, one with failures, one without results, and one with an evil name."""
     path = tmp_path_factory.mktemp("report") / "store.sqlite"
-    small().run(device="cpu", store=path)
-    small("wild", lr=[1e30], seed=[1]).run(device="cpu", store=path)
+    small().run(device="cpu", workers=1, store=path, progress=False)
+    small("wild", lr=[1e30], seed=[1]).run(device="cpu", workers=1, store=path, progress=False)
     store = Store(path)
     with store.writing() as writer:
         runs, broken = small().runs(), small("broken", seed=[1, 9])

@@ -40,7 +40,7 @@ def store(tmp_path_factory) -> Store:
         model={"mixer": {"kind": "attention", "conv": "k"}, "width": 16, "layers": 1},
         train=TRAIN,
     )
-    return study.run("cpu", folder / "store.sqlite").store
+    return study.run(device="cpu", workers=1, store=folder / "store.sqlite", progress=False).store
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_own_mixers_travel_along(tmp_path, monkeypatch):
     Path("scales.py").write_text("scale = 2.0\n")
     task = {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32}
     study = Study(name="own", task=task, model={"mixer": "mine.py:Mean", "width": 8}, train={**TRAIN, "lr": 0.01})
-    store = study.run("cpu", "store.sqlite").store
+    store = study.run(device="cpu", workers=1, store="store.sqlite", progress=False).store
     made = export(next(iter(store.done())), store, "model")
     Path("mine.py").unlink()
     Path("scales.py").unlink()

@@ -61,6 +61,7 @@ def test_a_store_of_the_first_schema_gets_its_table(store):
     with closing(sqlite3.connect(store.path)) as db, db:
         db.execute("DROP TABLE snapshots")
         db.execute("ALTER TABLE runs DROP COLUMN state_size")
+        db.execute("ALTER TABLE runs DROP COLUMN semantics")
         db.execute("UPDATE meta SET value = '1' WHERE key = 'schema'")
     again = Store(store.path)
     assert frames.snapshots_frame(again).empty

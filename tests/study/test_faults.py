@@ -81,7 +81,7 @@ def whole(here) -> Store:
 def test_a_run_that_raises_is_found_in_its_cohort_and_reported_alone(here):
     (here / "fussy.py").write_text(FUSSY)
     (here / "s.yaml").write_text(STUDY % ("fussy.py:Fussy", "1.0e+30", 40))
-    result = subprocess.run(command(), capture_output=True, text=True)
+    result = subprocess.run(command("--cohort", "8"), capture_output=True, text=True)
     assert result.returncode == 1, result.stderr
     store = Store("store.sqlite")
     ends = runs_frame(store)
@@ -206,7 +206,7 @@ def test_a_gpu_that_runs_out_of_memory_gets_smaller_cohorts(here):
     assert notes, "the cohort of 16 should not have fitted"
 
 
-class Interrupted(Exception):
+class Interrupted(BaseException):
     """Stands for the end of the process."""
 
 

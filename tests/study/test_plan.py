@@ -167,7 +167,7 @@ def test_a_searching_study_runs_merges_and_is_found_done_from_the_command_line(t
     (tmp_path / "tiny.yaml").write_text(SEARCH)
     first = recollect("run", "tiny.yaml", "--device", "cpu", "--store", "a.sqlite", cwd=tmp_path)
     assert first.returncode == 0, first.stderr
-    assert "study tiny: 2 windows to find" in first.stdout
+    assert "search: " in first.stdout
     assert "0 of 2 have a window, 10 of 20 runs (50%)" in first.stdout
     moved = recollect("merge", "a.sqlite", "--store", "b.sqlite", cwd=tmp_path)
     assert moved.returncode == 0, moved.stderr

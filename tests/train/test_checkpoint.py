@@ -8,6 +8,7 @@ from safetensors import safe_open
 from torch import nn
 
 from recollect.store.checkpoints import Checkpoints
+from recollect.store.files import StoreError
 from recollect.train.checkpoint import CheckpointError
 from recollect.train.cohort import Cohort
 from recollect.train.events import Ended, Measured, Saved
@@ -177,7 +178,7 @@ def test_a_snapshot_that_cannot_be_written_leaves_the_older_one(folder, monkeypa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("recollect.store.files.os.fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(StoreError, match="No space left"):
         kept.save([member.id], saved[6])
     monkeypatch.undo()
     found = Checkpoints(folder)

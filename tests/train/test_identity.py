@@ -1,5 +1,9 @@
 """A run is its specification: its identity must not move when the software grows."""
 
+import importlib
+
+import pytest
+
 from recollect.train.spec import RunSpec
 
 
@@ -15,10 +19,27 @@ def spec(**changes) -> RunSpec:
     return RunSpec(**data)
 
 
-def test_golden_identities():
+GOLDEN = {1: ("eebc59133549fb50", "578c532b7d9a4947"), 2: ("1093923a19afbb0d", "063510d3225d49ce")}
+"""Identities in each version of semantics."""
+
+
+@pytest.mark.parametrize("semantics", GOLDEN)
+def test_golden_identities(monkeypatch, semantics):
     """If one of these fails, old results would be trained again: change SEMANTICS only if they are truly void."""
-    assert spec().id == "eebc59133549fb50"
-    assert spec(task__filler="blank", model__mixer="mamba", train__seed=7).id == "578c532b7d9a4947"
+    monkeypatch.setattr("recollect.train.spec.SEMANTICS", semantics)
+    other = spec(task__filler="blank", model__mixer="mamba", train__seed=7)
+    assert (spec().id, other.id) == GOLDEN[semantics]
+
+
+@pytest.mark.parametrize(
+    ("place", "attribute"),
+    [("recollect.tasks.mqar", "MQAR"), ("recollect.mixers.attention", "Attention"), ("recollect.train.optimisers.adamw", "AdamW")],
+)  # fmt: skip
+def test_a_changed_law_concerns_the_runs_of_its_class_alone(monkeypatch, place, attribute):
+    before = spec().id, spec(model__mixer="mamba").id
+    monkeypatch.setattr(getattr(importlib.import_module(place), attribute), "version", 2, raising=False)
+    assert spec().id != before[0]
+    assert (spec(model__mixer="mamba").id == before[1]) == (attribute == "Attention")
 
 
 def test_defaults_given_by_name_are_the_same_run():

@@ -92,8 +92,9 @@ def probe(
         store: the results file.
         options: those of `recollect.run`: `executor`, `device`, `workers`, `cohort`, `progress` and others.
     """
-    if isinstance(mixer, str) and mixer.endswith(".py"):
-        raise SpecError(f"{mixer}: name the class in it as well, as {mixer}:MyMixer")
+    named = mixer.get("kind") if isinstance(mixer, Mapping) else mixer
+    if isinstance(named, str) and named.endswith(".py"):
+        raise SpecError(f"{named}: name the class in it as well, as {named}:MyMixer")
     asked = small_task(plain(task, "task"), {"length": length, "pairs": pairs, "vocab": vocab})
     setting = Setting(asked, width, tuple(dict.fromkeys(layers)), steps, seeds)
     own: dict[str, Any] = {"mixer": dict(mixer) if isinstance(mixer, Mapping) else mixer, "positions": positions}

@@ -42,7 +42,7 @@ CREATE TABLE runs (
     notes TEXT NOT NULL,           -- JSON list
     ended TEXT NOT NULL,           -- UTC
     state_size INTEGER,            -- elements of recurrent state; null where it was not counted
-    semantics INTEGER NOT NULL     -- version of what specifications mean: runs of different versions are never mixed
+    semantics INTEGER NOT NULL DEFAULT 1   -- version of what specifications mean: runs of different versions are never mixed
 );
 CREATE TABLE points (run TEXT, step INTEGER, data TEXT NOT NULL, PRIMARY KEY (run, step)) WITHOUT ROWID;
 CREATE TABLE slices (run TEXT, step INTEGER, tag TEXT, data TEXT NOT NULL, PRIMARY KEY (run, step, tag)) WITHOUT ROWID;

@@ -10,7 +10,7 @@ import numpy as np
 
 from recollect.spec import SpecError
 
-LISTS = ("tests", "parts")
+LISTS = ("tests", "parts", "weights")
 """Fields whose value is a list by itself: there a list of lists is an axis."""
 _RANGE = re.compile(r"^\s*(logspace|linspace)\s*\((.*)\)\s*$")
 
