@@ -33,7 +33,8 @@ def test_golden_identities(monkeypatch, semantics):
 
 @pytest.mark.parametrize(
     ("place", "attribute"),
-    [("recollect.tasks.mqar", "MQAR"), ("recollect.mixers.attention", "Attention"), ("recollect.train.optimisers.adamw", "AdamW")],
+    [("recollect.tasks.mqar", "MQAR"), ("recollect.mixers.attention", "Attention"),
+     ("recollect.train.optimisers.adamw", "AdamW")],
 )  # fmt: skip
 def test_a_changed_law_concerns_the_runs_of_its_class_alone(monkeypatch, place, attribute):
     before = spec().id, spec(model__mixer="mamba").id

@@ -38,7 +38,7 @@ def oracle(choose):
 
 
 def measured(forward):
-    return measure(forward, TASK, torch.tensor([5]), torch.tensor([0, 0]), ROWS, sliced=True)
+    return measure(forward, TASK, torch.tensor([5]), torch.tensor([0, 0]), ROWS, sliced=True, purpose="test")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_choices_are_those_of_decoding_token_by_token():
         tests=[{"kind": "duplicates", "length": 12, "segments": 2, "symbols": 6}],
     )
     cohort = Cohort([run, run.changed(train=run.train.changed(lr=0.02))], torch.device("cpu"))
-    found = cohort.measures(run.tests[0], [0, 1], 64, sliced=True)
+    found = cohort.measures(run.tests[0], [0, 1], 64, sliced=True, purpose="test")
     model = build(run.model, run.task.vocabulary, run.row_length, run.train.seed).double()
     batch = run.tests[0].batch(run.train.seed, "test", 64)
     first = int(batch.positions[0, 0])

@@ -199,9 +199,10 @@ class RunSpec(Spec):
 
     @property
     def laws(self) -> dict[str, dict[str, int]]:
-        """The versions of the tasks, mixers and optimiser whose law has changed since this version of semantics."""
+        """The versions of the built-in tasks, mixers and optimiser whose law has changed since this version of semantics. Code
+        of a user's own is told apart by a hash of its source."""
         classes: dict[str, Any] = {task.kind: type(task) for task in (self.task, *self.tests)}
-        classes |= {mixer.kind: mixer.cls for mixer in self.model.mixers()}
+        classes |= {mixer.kind: mixer.cls for mixer in self.model.mixers() if not mixer.source}
         classes |= {str(self.train.optimiser): type(self.train.built_optimiser)}
         changed = {kind: version for kind, cls in classes.items() if (version := getattr(cls, "version", 1)) != 1}
         return {"laws": changed} if changed else {}
