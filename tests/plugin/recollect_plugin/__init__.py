@@ -4,13 +4,13 @@ from typing import ClassVar
 
 import torch
 from pydantic import Field
-from recollect.train.optimisers.base import Optimiser
-from recollect.train.schedules import Schedule
 from torch import nn
 
 from recollect.study.executors.local import InProcess
 from recollect.study.search.base import Search
 from recollect.tasks import Batch, Task
+from recollect.train.optimisers.base import Optimiser
+from recollect.train.schedules import Schedule
 
 
 class Shift(nn.Module):
