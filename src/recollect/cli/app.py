@@ -5,11 +5,10 @@ import sys
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 
 import recollect
-from recollect.spec import UserError, explain
+from recollect.spec import UserError
 
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich")
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)  # a file has room
@@ -29,9 +28,13 @@ def main() -> None:
         sys.exit(130)
     except UserError as error:
         _refuse(str(error), error.exit_code)
-    except ValidationError as error:
-        _refuse(explain(error), 2)
     except Exception as error:
+        from pydantic import ValidationError
+
+        from recollect.spec import explain
+
+        if isinstance(error, ValidationError):
+            _refuse(explain(error), 2)
         if hasattr(error, "format_message"):  # click's own: an unknown option, a missing argument
             _refuse(error.format_message(), 2)  # pyright: ignore[reportAttributeAccessIssue]
         raise

@@ -1,5 +1,20 @@
 """What every specification is made of: frozen records, errors that name the nearest choice, and the registry."""
 
-from recollect.spec.base import Spec, SpecError, UserError, digest, explain, finite, nearest
+from typing import TYPE_CHECKING, Any
+
+from recollect.spec.errors import SpecError, UserError, nearest
+from recollect.spec.identity import digest
+
+if TYPE_CHECKING:
+    from recollect.spec.base import Spec, explain, finite
 
 __all__ = ["Spec", "SpecError", "UserError", "digest", "explain", "finite", "nearest"]
+
+
+def __getattr__(name: str) -> Any:
+    """The names that bring pydantic along, loaded when they are first used."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from recollect.spec import base
+
+    return getattr(base, name)

@@ -1,32 +1,12 @@
 """The base of every specification: frozen, checked where it is built, and refusing keys it does not know."""
 
-import difflib
-import hashlib
-import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
-
-class UserError(Exception):
-    """An error that a user can mend: the command line prints its message in one line and ends with its exit code."""
-
-    exit_code = 2
-
-
-class SpecError(UserError, ValueError):
-    """A specification that cannot be: the message names the value and what is allowed."""
-
-
-def nearest(word: str, choices: Iterable[str]) -> str:
-    """What to add to an error about an unknown `word`: the nearest choice, then all of them."""
-    choices = sorted(choices)
-    if not choices:
-        return "there are none"
-    close = difflib.get_close_matches(word, choices, n=1)
-    return (f"did you mean {close[0]!r}? " if close else "") + "choose from: " + ", ".join(choices)
+from recollect.spec.errors import SpecError, nearest
 
 
 class Spec(BaseModel):
@@ -64,12 +44,6 @@ class Spec(BaseModel):
 def finite(value: Any) -> Any:
     """The value, or None where it is a number that is not finite: JSON has neither NaN nor infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def digest(data: Any) -> str:
-    """16 hexadecimal digits that stand for plain data."""
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def explain(error: ValidationError) -> str:

@@ -19,8 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args, get_origin
 
-from recollect.spec.base import SpecError
 from recollect.spec.definitions import MAIN, Definition, definition, import_of
+from recollect.spec.errors import SpecError
 from recollect.spec.imports import reach
 
 CELLS = Path("results/cells")

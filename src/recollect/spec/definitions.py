@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
-from recollect.spec.base import SpecError
+from recollect.spec.errors import SpecError
 
 MAIN = ("__main__", "__mp_main__")
 """The modules that only this process has: a notebook, or the script that was started."""

@@ -18,7 +18,8 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
 
-from recollect.spec.base import SpecError, digest
+from recollect.spec.errors import SpecError
+from recollect.spec.identity import digest
 from recollect.spec.imports import File, closure, digest_of, is_installed, lies_beside, package_of, reach
 
 _PREFIX = "recollect_file_"

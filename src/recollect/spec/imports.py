@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
-from recollect.spec.base import digest
+from recollect.spec.identity import digest
 
 Parts = tuple[str, ...]
 

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
-from recollect.spec.base import SpecError, nearest
+from recollect.spec.errors import SpecError, nearest
 from recollect.spec.source import is_reference, load, reference, source_digest
 
 T = TypeVar("T")

@@ -11,10 +11,11 @@ from functools import reduce
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
-from recollect.spec.base import SpecError, digest, nearest
 from recollect.spec.cells import CELLS, cell_text, write_cell
 from recollect.spec.definitions import MAIN
+from recollect.spec.errors import SpecError, nearest
 from recollect.spec.files import file_of, line_of, load_file, loaded_files, shown
+from recollect.spec.identity import digest
 from recollect.spec.imports import closure, digest_of
 
 Thing = type | Callable[..., Any]

@@ -1,0 +1,23 @@
+"""Errors that a user can mend. Nothing heavy is imported here, so that the command line can refuse a word at once."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """An error that a user can mend: the command line prints its message in one line and ends with its exit code."""
+
+    exit_code = 2
+
+
+class SpecError(UserError, ValueError):
+    """A specification that cannot be: the message names the value and what is allowed."""
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """What to add to an error about an unknown `word`: the nearest choice, then all of them."""
+    choices = sorted(choices)
+    if not choices:
+        return "there are none"
+    close = difflib.get_close_matches(word, choices, n=1)
+    return (f"did you mean {close[0]!r}? " if close else "") + "choose from: " + ", ".join(choices)
