@@ -3,7 +3,7 @@
     python benchmarks/reference.py [--device cpu] [--workers 2] [--store results/reference.sqlite]
 
 Every mixer of `recollect.probing.reference.MADE`, with the search that a probe makes; then src/recollect/probe/reference.csv
-(a row a run) and reference.yaml (how it was made) are written. Interrupted, the same command goes on.
+(a row per run) and reference.yaml (how it was made) are written. Interrupted, the same command goes on.
 """
 
 import argparse

@@ -193,7 +193,7 @@ def compare(sweeps: list[Sweep], spec: WindowSearch, cost: Cost) -> dict[str, li
 
 
 def add_rows(table: Table, name: str, tried: dict[str, list[Tried]]) -> None:
-    """One row a strategy."""
+    """One row per strategy."""
     for strategy, all_of in tried.items():
         runs, rounds, share, time, errors = np.array([list(vars(one).values()) for one in all_of], float).T
         found = errors[np.isfinite(errors)]

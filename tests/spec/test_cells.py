@@ -70,7 +70,7 @@ class Notebook:
 
     def run(self, *cells: str) -> None:
         for text in cells:
-            name = f"/tmp/ipykernel_1/{hashlib.sha256(text.encode()).hexdigest()[:10]}.py"
+            name = f"ipykernel_1/{hashlib.sha256(text.encode()).hexdigest()[:10]}.py"
             linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
             self.names["In"].append(text)
             exec(compile(text, name, "exec"), self.names)

@@ -180,7 +180,7 @@ def test_a_searching_study_runs_merges_and_is_found_done_from_the_command_line(t
 
 LONG = {"width": 128, "length": 256, "pairs": 16, "batch": 256}
 OWN = {"mlp": "none"}
-H200 = [  # mixer, setting, members, milliseconds a run and step: `recollect bench` on an NVIDIA H200, docs/benchmarks.md
+H200 = [  # mixer, setting, members, milliseconds per run and step: `recollect bench` on an NVIDIA H200, docs/benchmarks.md
     ("attention", {}, 128, 0.212), ("attention", {}, 36, 0.225), ("attention", {}, 12, 0.280), ("attention", {}, 1, 1.24),
     ("linear_attention", {}, 36, 0.272), ("hyena", {}, 36, 0.336), ("deltanet", {}, 36, 0.386), ("mamba2", {}, 36, 0.378),
     ("mamba", {}, 36, 0.505), ("mamba2", OWN, 36, 0.291), ("mamba", OWN, 36, 0.417), ("attention", LONG, 36, 0.987),

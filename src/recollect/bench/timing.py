@@ -1,4 +1,4 @@
-"""How fast a machine trains: milliseconds a run and step, for cohorts of several sizes beside one run at a time.
+"""How fast a machine trains: milliseconds per run and step, for cohorts of several sizes beside one run at a time.
 
 One run at a time is a plain loop: the model, torch.optim.AdamW, PyTorch's cross-entropy at the answers; no cohort, no
 kernels of ours, nothing compiled. Shares are of the largest cohort's step: sampling and optimiser are timed as they are, head
@@ -85,7 +85,7 @@ class Row:
     members: int
     """0: one run at a time, the plain loop."""
     ms: float
-    """Milliseconds a run and step; not a number where memory was too small."""
+    """Milliseconds per run and step; not a number where memory was too small."""
     speedup: float = float("nan")
     """Over one run at a time."""
     first_step_s: float = float("nan")

@@ -32,7 +32,7 @@ def bench(
     compiled: Annotated[bool, typer.Option("--compile/--no-compile", help="Compile on a GPU.")] = True,
     to: Annotated[Path | None, typer.Option(help="Write the table to this .csv, .parquet or .json file too.")] = None,
 ) -> None:
-    """Milliseconds a run and step, for cohorts of several sizes beside one run at a time; memory, roofline, shares."""
+    """Milliseconds per run and step, for cohorts of several sizes beside one run at a time; memory, roofline, shares."""
     import pandas as pd
     import torch
 
@@ -58,7 +58,7 @@ def bench(
             for row in measure(setting, cohort or [1, 4, 12, 36, 128], place, best, compiled and cuda):
                 rows.append(row)
                 label = f"cohort of {row.members}" if row.members else "one at a time"
-                console.print(f"  {row.mixer}, {label}: {row.ms:.3f} ms a run and step")
+                console.print(f"  {row.mixer}, {label}: {row.ms:.3f} ms per run and step")
     frame = pd.DataFrame([vars(row) for row in rows], columns=Row.columns())
     console.print(bench_table(frame))
     if to is not None:

@@ -126,7 +126,7 @@ def results_table(frame: pd.DataFrame) -> Table:
 
 def bench_table(frame: pd.DataFrame) -> Table:
     """Times of cohorts beside one run at a time."""
-    table = _table("a run and step", "mixer")
+    table = _table("per run and step", "mixer")
     shares = ("sampling", "head", "mixers", "optimiser")
     _right(table, "members", "ms", "times faster", "first step, s", "memory, GiB", "of the roofline", *shares)
     for row in frame.to_dict("records"):

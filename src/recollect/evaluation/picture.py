@@ -13,7 +13,7 @@ _PANELS = 2
 
 
 def evaluation_figure(found: Evaluation, title: str) -> Figure:
-    """On top all tasks by length; under it, a row a task, accuracy by tag, a line a length."""
+    """On top all tasks by length; under it, a row per task, accuracy by tag, a line per length."""
     tasks = list(dict.fromkeys(found.accuracy["task"]))
     with style():
         figure = new_figure(8.0, 3.2 + 2.3 * len(tasks))

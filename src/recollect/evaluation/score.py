@@ -30,10 +30,10 @@ class Evaluation:
     """What was found."""
 
     accuracy: pd.DataFrame
-    """One row a task and length: `accuracy` is the share of exact rows, from `low` to `high` its 95 % interval, `answers`
+    """One row per task and length: `accuracy` is the share of exact rows, from `low` to `high` its 95 % interval, `answers`
     the share of right answer tokens, `tokens` the longest row."""
     positions: pd.DataFrame
-    """One row a task, length, tag and value of the tag: how many answer tokens there were, and how many were right."""
+    """One row per task, length, tag and value of the tag: how many answer tokens there were, and how many were right."""
 
 
 def evaluate(

@@ -11,7 +11,8 @@ FEW = 4
 
 
 def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: float = THRESHOLD) -> Picture:
-    """`frame` as `results` gives it: one line a configuration, mean and min-max over seeds, windows as bars under the curves."""
+    """Draw runs as `runs_frame` gives them: one line per configuration, mean and band from lowest to highest seed, windows at
+    the threshold as bars under the curves."""
     found = windows(frame, threshold=threshold, resamples=1).set_index("configuration").to_dict("index")
     models = list(dict.fromkeys(frame["configuration"]))
     with style():

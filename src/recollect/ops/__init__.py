@@ -1,1 +1,1 @@
-"""The arithmetic of mixing: one file an op, the plain definition first, the fast form under it."""
+"""The arithmetic of mixing: one file per op, the plain definition first, the fast form under it."""

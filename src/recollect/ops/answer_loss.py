@@ -22,7 +22,7 @@ def cross_entropy(logits: Tensor, answers: Tensor) -> Tensor:
 
 
 def answer_loss(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor]:
-    """Losses, and which answers are right; on a GPU in short numbers without ever storing the logits (there ties are right)."""
+    """Losses, and which answers are right; in bf16 on a GPU without ever storing the logits (there ties are right)."""
     dtype = short_dtype(x)
     if dtype is not None and available(x) and x.shape[-1] <= MAX_WIDTH:
         rows = x.to(dtype).reshape(1, -1, x.shape[-1])

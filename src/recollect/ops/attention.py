@@ -51,7 +51,7 @@ def projected_attention(x: Tensor, w: Tensor, b: Tensor | None, heads: int) -> T
 
 
 def _kernel_serves(x: Tensor, dim: int) -> bool:
-    """Whether our kernel is the better one: for short numbers; in float32 PyTorch's own matrix products are."""
+    """Whether our kernel is the better one: for 16-bit precision; in float32 PyTorch's own matrix products are."""
     return available(x) and short_dtype(x) is not None and dim <= 128
 
 

@@ -4,7 +4,7 @@ mamba-ssm is not used: its selective scan takes one A for all rows, where a coho
 multiplies x by the same dt that makes the decay, where our op takes the two apart.
 Of state-space duality fla is offered the plain form, RetNet's; Mamba2's, with dt, D and x, B, C side by side, is ours alone.
 
-An op offers its work with `offered`. When it first meets a shape on a GPU in short numbers, both compute forward and
+An op offers its work with `offered`. When it first meets a shape on a GPU in 16-bit precision, both compute forward and
 backward. Theirs are refused, with a warning, if they fail or differ by more than TOLERANCE; else the faster serves that
 shape for the rest of the process. RECOLLECT_EXTERNAL=0 turns this off.
 

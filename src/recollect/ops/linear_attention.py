@@ -101,7 +101,7 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, feature: Feature = "elu", 
 
 
 def kernel_serves(*tensors: Tensor) -> bool:
-    """Whether the kernel is for queries, keys and values like these: short numbers, of sizes that a GPU's registers hold.
+    """Whether the kernel is for queries, keys and values like these: 16-bit precision, of sizes that a GPU's registers hold.
 
     Float16 is widened there, for its range is too short for sums; float32 is left to PyTorch's own matrix products.
     """

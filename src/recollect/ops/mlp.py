@@ -22,7 +22,7 @@ def mlp_definition(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) ->
 
 
 def mlp(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-    """The same; on a GPU in short numbers without ever storing what is between the two layers."""
+    """The same; on a GPU in 16-bit precision without ever storing what is between the two layers."""
     dtype = short_dtype(x)
     if dtype is None or not available(x) or x.shape[-1] > MAX_WIDTH:
         return mlp_definition(x, w1, b1, w2, b2)

@@ -162,7 +162,7 @@ def draw_lengths(evidence: Evidence, caption: str) -> Drawing:
 
 
 def draw_ngram(evidence: Evidence, caption: str) -> Drawing:
-    """Accuracy against examples, a panel a place of the query."""
+    """Accuracy against examples, a panel per place of the query."""
     runs, parts = named(evidence), []
     for query in ("suffix", "prefix"):
         inside = runs.loc[runs["task.query"] == query]

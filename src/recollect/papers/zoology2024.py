@@ -124,7 +124,7 @@ def _table(runs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def draw_fig2(evidence: Evidence, caption: str) -> Drawing:
-    """Accuracy against width, a panel a setting."""
+    """Accuracy against width, a panel per setting."""
     table = _table(evidence.runs, ["model.mixer", "task.length", "task.pairs", "model.width"])
     table["panel"] = [f"({row['task.length']}, {row['task.pairs']})" for _, row in table.iterrows()]
     figure = lines_figure(
@@ -196,7 +196,7 @@ def _with_state(evidence: Evidence) -> pd.DataFrame:
 
 
 def draw_tradeoff(evidence: Evidence, caption: str) -> Drawing:
-    """Accuracy against state size, a line a mixer, widths along it."""
+    """Accuracy against state size, a line per mixer, widths along it."""
     table = _table(_with_state(evidence), ["model", "model.width", "state"])
     figure = lines_figure(
         table, "state", "model", title="Recall against state size", caption=caption,

@@ -29,7 +29,7 @@ def beside_shipped(trained: pd.DataFrame, runs: list[RunSpec]) -> pd.DataFrame:
 
 
 def compared(frame: pd.DataFrame, mixer: str) -> list[dict[str, Any]]:
-    """One record a model and depth, by depth; the probed mixer first, then the widest windows."""
+    """One record per model and depth, by depth; the probed mixer first, then the widest windows."""
     records = []
     for layers, part in frame.groupby("model.layers"):
         rest = part.groupby("configuration").agg({"model": "first", "origin": "first", "parameters": "first"})
@@ -41,7 +41,7 @@ def compared(frame: pd.DataFrame, mixer: str) -> list[dict[str, Any]]:
 
 
 def pictures(frame: pd.DataFrame, records: list[dict[str, Any]], setting: Setting, stem: Path) -> list[Path]:
-    """Accuracy against learning rate, one picture a depth: the probed mixer and those with the widest windows."""
+    """Accuracy against learning rate, one picture per depth: the probed mixer and those with the widest windows."""
     paths = []
     for layers in setting.layers:
         chosen = [row for row in records if row["layers"] == layers][:LINES]
@@ -67,7 +67,7 @@ def caption(part: pd.DataFrame, setting: Setting) -> str:
 
 
 def verdicts(records: list[dict[str, Any]], chance: float) -> list[str]:
-    """What the probe found out about the mixer, a sentence a depth."""
+    """What the probe found out about the mixer, a sentence per depth."""
     lines = []
     for row in records:
         if not row["probed"]:

@@ -14,7 +14,7 @@ from recollect.spec import digest
 from recollect.train.spec import SEMANTICS, RunSpec
 
 TABLE = Path(__file__).with_name("reference.csv")
-"""One row a run."""
+"""One row per run."""
 ABOUT = Path(__file__).with_name("reference.yaml")
 """How the table was made: command, hardware, versions, date, settings."""
 COLUMNS = ("model", "model.layers", "train.lr", "train.seed", "accuracy", "status", "step", "parameters")

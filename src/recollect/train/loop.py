@@ -149,5 +149,5 @@ def _slice_records(found: Measures, member: int, step: int) -> list[dict]:
 
 
 def _last_only(slices: list[dict]) -> list[dict]:
-    """One record a step and tag: where a step was measured twice, the one on all test rows."""
+    """One record per step and tag: where a step was measured twice, the one on all test rows."""
     return list({(record["step"], record["tag"]): record for record in slices}.values())

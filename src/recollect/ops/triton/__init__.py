@@ -1,4 +1,4 @@
-"""GPU kernels in Triton, one file an op, each beside the plain PyTorch form that it is held to.
+"""GPU kernels in Triton, one file per op, each beside the plain PyTorch form that it is held to.
 
 Triton is optional and slow to import, so the ops import their kernels where they use them. RECOLLECT_TRITON=0 turns
 the kernels off; TRITON_INTERPRET=1, set before Triton is imported, runs them on the CPU, slowly.

@@ -83,7 +83,7 @@ def _options(q: Tensor, v: Tensor) -> dict:
     warps = 8 if max(dim, dim_v) > 64 else max(dim // 32, dim_v // 32, 1) * (2 if exact else 1)
     return {
         "CHUNK": CHUNK, "LEVELS": CHUNK.bit_length() - 1, "DIM": dim, "DIM_V": dim_v, "SINGLE": q.shape[1] <= CHUNK,
-        "EXACT": "tf32x3" if exact else "tf32",  # three products of short numbers are as good as one of long ones
+        "EXACT": "tf32x3" if exact else "tf32",  # three products in tf32 are as good as one in float32
         "num_warps": warps, "num_stages": 1,
     }  # fmt: skip
 

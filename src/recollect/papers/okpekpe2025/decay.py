@@ -58,7 +58,7 @@ def _rate(evidence: Evidence, name: str, when: str) -> Estimate:
     some = found.loc[(found["model"] == name) & (found["when"] == when)] if len(found) else found
     if some.empty:
         raise NotEnough(f"no mixing matrix of {name}")
-    profiles = some.pivot_table(index="seed", columns="distance", values="size", aggfunc="mean")  # one row a seed
+    profiles = some.pivot_table(index="seed", columns="distance", values="size", aggfunc="mean")  # one row per seed
     return spread([decay_rate(profile) for profile in profiles.to_numpy(float)], f"{name}: nats a token")
 
 

@@ -49,7 +49,7 @@ def chosen(evidence: Evidence, name: str) -> pd.DataFrame:
 
 
 def draw(evidence: Evidence, caption: str) -> Drawing:
-    """Loss and accuracy against epoch or step, training and validation, a panel a model and measure."""
+    """Loss and accuracy against epoch or step, training and validation, a panel per model and measure."""
     curves = pd.DataFrame(columns=["panel", "step", "line", "value"])
     if len(evidence.runs) and len(evidence.curves):
         curves = pd.concat(_long(evidence, name) for name in MAIN if name in set(evidence.runs["model"]))

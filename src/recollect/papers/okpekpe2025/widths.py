@@ -54,7 +54,7 @@ def best_table(evidence: Evidence, models: list[str], rates: tuple[float, ...] |
 
 
 def draw_widths(title: str, models: list[str]):
-    """Accuracy against width: a panel a model and setting, a line for the finer grid and one for Zoology's."""
+    """Accuracy against width: a panel per model and setting, a line for the finer grid and one for Zoology's."""
 
     def draw(evidence: Evidence, caption: str) -> Drawing:
         grids = {"finer grid": None, "Zoology's four rates": ZOOLOGY_RATES}
@@ -198,7 +198,7 @@ def fig4_studies(scale: Scale) -> list[Study]:
 
 
 def draw_fig4(evidence: Evidence, caption: str) -> Drawing:
-    """Accuracy against parameters, a line a model and a panel a depth."""
+    """Accuracy against parameters, a line per model and a panel per depth."""
     table = best_table(evidence, ALL)
     table["depth"] = [f"{layers} layer{'s' * (layers > 1)}" for layers in table["model.layers"]]
     title = "Figure 4: accuracy against parameters"

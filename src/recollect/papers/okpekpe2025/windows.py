@@ -146,7 +146,7 @@ def _more_stable(wide: str, narrow: str):
 
 
 def draw_fig7(evidence: Evidence, caption: str) -> Drawing:
-    """Accuracy against learning rate, a panel a width."""
+    """Accuracy against learning rate, a panel per width."""
     runs = evidence.runs
     if len(runs):
         runs = runs.assign(width=[f"width {width}" for width in runs["model.width"]])

@@ -36,7 +36,7 @@ LEARNT = f"after training to at least {THRESHOLD}"
 
 
 def measures(evidence: Evidence, runs: pd.DataFrame) -> pd.DataFrame:
-    """One row a run and number of segments: model, query, error rate, share of the last segment, unevenness."""
+    """One row per run and number of segments: model, query, error rate, share of the last segment, unevenness."""
     if evidence.slices.empty or runs.empty:
         return pd.DataFrame(columns=["run", "name", "query", "segments", "error", "last", "uneven"])
     inside = evidence.slices.loc[evidence.slices["run"].isin(runs["id"])]
@@ -57,7 +57,7 @@ def measure(evidence: Evidence, name: str, query: str, what: str) -> Estimate:
 def draw_errors(
     title: str, models: Callable[[Scale], Sequence[str]], *queries: str
 ) -> Callable[[Evidence, str], Drawing]:
-    """Error rate against the number of segments, a panel a model, a line a kind of query."""
+    """Error rate against the number of segments, a panel per model, a line per kind of query."""
 
     def drawing(evidence: Evidence, caption: str) -> Drawing:
         runs = view(evidence)

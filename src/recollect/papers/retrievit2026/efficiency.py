@@ -48,7 +48,7 @@ def never(evidence: Evidence, name: str) -> Finding:
 
 
 def draw(title: str) -> Callable[[Evidence, str], Drawing]:
-    """Accuracy against training examples, a line a model."""
+    """Accuracy against training examples, a line per model."""
 
     def drawing(evidence: Evidence, caption: str) -> Drawing:
         table = curve_table(evidence.curves, view(evidence), TITLES)

@@ -86,7 +86,7 @@ def lengths_table(evidence: Evidence, queries: tuple[str, ...]) -> pd.DataFrame:
 
 
 def draw(title: str, *queries: str) -> Callable[[Evidence, str], Drawing]:
-    """Accuracy against test length, a line a model, a panel a kind of query."""
+    """Accuracy against test length, a line per model, a panel per kind of query."""
 
     def drawing(evidence: Evidence, caption: str) -> Drawing:
         table = lengths_table(evidence, queries)

@@ -99,7 +99,7 @@ def _similar(x: np.ndarray, kept: int | None) -> pd.DataFrame:
 
 
 def draw_similarity(title: str, names: Sequence[str], over_time: bool) -> Callable[[Evidence, str], Drawing]:
-    """Cosine similarity of every two positions: a row a share of training, or a row a number of principal components."""
+    """Cosine similarity of every two positions: a row per share of training, or a row per number of principal components."""
 
     def drawing(evidence: Evidence, caption: str) -> Drawing:
         dims = components(evidence.scale)

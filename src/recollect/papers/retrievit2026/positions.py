@@ -68,7 +68,7 @@ def _at_once(name: str) -> Callable[[Evidence], Finding]:
 
 
 def draw_positions(title: str, names: Sequence[str]) -> Callable[[Evidence, str], Drawing]:
-    """Accuracy by progress of training (up) and target position (along), a panel a model."""
+    """Accuracy by progress of training (up) and target position (along), a panel per model."""
 
     def drawing(evidence: Evidence, caption: str) -> Drawing:
         runs, cells = view(evidence), {}

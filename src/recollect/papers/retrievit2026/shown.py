@@ -73,7 +73,7 @@ def size(name: str) -> dict[str, object]:
 
 
 def sizes() -> pd.DataFrame:
-    """Table 1: one row a model."""
+    """Table 1: one row per model."""
     return pd.DataFrame([{**size(name), "paper, millions": printed} for name, printed in COUNTS.items()])
 
 

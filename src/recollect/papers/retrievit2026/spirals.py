@@ -52,7 +52,7 @@ def _no_spiral(name: str) -> Claim:
 
 
 def draw_planes(title: str, names: Sequence[str]) -> Callable[[Evidence, str], Drawing]:
-    """The first two principal components, a row a share of training, a column a model."""
+    """The first two principal components, a row per share of training, a column per model."""
 
     def drawing(evidence: Evidence, caption: str) -> Drawing:
         cells, rows = {}, []

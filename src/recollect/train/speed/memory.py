@@ -23,7 +23,7 @@ def members_that_fit(run: RunSpec, device: torch.device) -> int:
 
 @cache
 def _peaks(shape: str, run: str, device: str) -> tuple[int, int]:
-    """Bytes that a step of two members takes, and of four: once a shape and process."""
+    """Bytes that a step of two members takes, and of four: once per shape and process."""
     return _peak(run, 2, device), _peak(run, 4, device)
 
 
