@@ -96,3 +96,12 @@ def test_a_seed_that_was_not_tried_is_no_failure_and_one_that_diverged_is():
 def test_rates_must_be_distinct():
     with pytest.raises(ValueError, match="distinct learning rates"):
         window([1e-3, 1e-3], [0, 1])
+
+
+def test_the_best_rate_is_chosen_by_validation_rows_and_its_accuracy_is_that_on_test_rows():
+    columns = ["train.lr", "train.seed", "accuracy", "final.valid"]
+    frame = pd.DataFrame([(1e-3, 1, 0.99, 0.90), (1e-2, 1, 0.97, 0.98)], columns=columns).assign(configuration="one")
+    row = windows(frame).iloc[0]
+    assert (row["best_lr"], row["best"]) == (1e-2, 0.97)
+    before = windows(frame.drop(columns="final.valid")).iloc[0]
+    assert (before["best_lr"], before["best"]) == (1e-3, 0.99), "runs that are older than validation rows"

@@ -117,9 +117,9 @@ def windows(
     """One row per model: the window of its mean curve over seeds, and how it varies with the seeds.
 
     `of_best`: the threshold is that share of the model's own best mean accuracy, not an accuracy.
-    Columns: those of `Window`; `best_lr`, the learning rate with the highest mean accuracy `best`; `seed_min`, `seed_max`,
-    narrowest and widest window of a single seed, in decades; `interval_low`, `interval_high`, a 95 % bootstrap interval of
-    the mean curve's window, over seeds (NaN with a single seed).
+    Columns: those of `Window`; `best_lr`, the best learning rate (analysis/rates.py), and `best`, the mean accuracy there;
+    `seed_min`, `seed_max`, narrowest and widest window of a single seed, in decades; `interval_low`, `interval_high`, a 95 %
+    bootstrap interval of the mean curve's window, over seeds (NaN with a single seed).
     """
     rows = []
     for name, group in with_accuracy(frame).groupby(by, sort=False):
@@ -128,9 +128,10 @@ def windows(
         mean = np.nanmean(values, axis=1)
         goal = threshold * mean.max() if of_best else threshold
         single = [_window_where_known(rates, column, goal).decades for column in values.T]
-        interval = _bootstrap(rates, values, goal, resamples)
+        interval, best_lr = _bootstrap(rates, values, goal, resamples), best_rate(group)
         rows.append(
-            {by: name, **vars(window(rates, mean, goal)), "best_lr": best_rate(group), "threshold": goal,
+            {by: name, **vars(window(rates, mean, goal)), "best_lr": best_lr, "best": float(mean[rates == best_lr][0]),
+             "threshold": goal,
              "seeds": values.shape[1], "rates": len(rates), "seed_min": min(single), "seed_max": max(single),
              "interval_low": interval[0], "interval_high": interval[1]}
         )  # fmt: skip
