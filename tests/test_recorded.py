@@ -78,6 +78,8 @@ def recorded_runs() -> list[RunSpec]:
     points += [(task, MODEL, TRAIN) for task in TASKS]
     points += [(TASK, MODEL | model, {**TRAIN, "seed": seed}) for model in MODELS for seed in (1, 2)]
     points += [(TASK, MODEL, TRAIN | change) for change in TRAINS]
+    # On a CPU these are trained one after another; all others here are so small that they are trained at once.
+    points += [(TASK, {**MODEL, "mixer": mixer, "width": 64}, TRAIN | {"batch": 64, "steps": 3}) for mixer in MIXERS]
     return [RunSpec(task=task, model=model, train=how) for task, model, how in points]
 
 

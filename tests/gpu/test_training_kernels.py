@@ -79,8 +79,8 @@ def cohort_losses(mixer: str, precision: str, steps: int, compiled: bool = False
         cohort.compile()
     for step in range(steps):
         inputs = cohort.inputs(step)
-        gradients = cohort.backward(inputs)
-        cohort.move(gradients, inputs)
+        ((members, gradients),) = cohort.gradients(inputs)
+        cohort.move(members, gradients, inputs)
         found.append(gradients.losses)
     return torch.stack(found)
 

@@ -33,10 +33,28 @@ def same(a: Ended, b: Ended) -> bool:
     return (a.curve, a.final, a.slices, a.status, a.step) == (b.curve, b.final, b.slices, b.status, b.step)
 
 
+@pytest.fixture(params=["at once", "one after another"])
+def in_turn(request, monkeypatch) -> bool:
+    """How a cohort trains on a CPU: by default only models that are larger than those of these tests train in turn."""
+    monkeypatch.setattr("recollect.train.cohort.SMALL", 2**16 if request.param == "at once" else 0)
+    return request.param == "one after another"
+
+
+def test_small_models_train_at_once_and_large_ones_one_after_another():
+    for batch, at_once in ((255, True), (256, False)):  # 16 tokens, width 16
+        cohort = Cohort([run(batch=batch)], torch.device("cpu"))
+        assert (cohort.vmapped, cohort.members.places) == (at_once, 2 if at_once else 1), "vmap never runs for one"
+
+
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("mixer", [CONV, "mamba", "linear_attention"], ids=str)
-def test_a_run_alone_and_in_company_is_the_same_to_the_bit(precision, mixer):
-    options = {"mixer": mixer, "steps": 200, "eval_every": 50, "precision": precision}
+def test_a_run_alone_and_in_company_is_the_same_to_the_bit(precision, mixer, in_turn):
+    options = {
+        "mixer": mixer,
+        "steps": 30 if in_turn else 200,
+        "eval_every": 10 if in_turn else 50,
+        "precision": precision,
+    }
     many = [run(lr, seed, **options) for lr in (1e-3, 3e-3, 1e-2, 3e-2) for seed in (1, 2)]
     among_eight, alone, among_three = results(many), results(many[2:3]), results(many[1:4])
     assert same(among_eight[many[2].id], alone[many[2].id])
@@ -84,7 +102,7 @@ def torch_adamw(model: nn.Module, how: TrainSpec) -> torch.optim.Optimizer:
 @pytest.mark.parametrize("decay", ["all", "matrices"])
 @pytest.mark.parametrize("clip", [0.0, 0.5])
 @pytest.mark.parametrize("train_rows", [0, 24])
-def test_a_member_agrees_with_an_ordinary_training_loop(decay, clip, train_rows):
+def test_a_member_agrees_with_an_ordinary_training_loop(decay, clip, train_rows, in_turn):
     shared = {"mixer": "attention", "layers": 2, "steps": 50, "precision": "float64", "train_rows": train_rows,
               "decay": decay}  # fmt: skip
     specs = [run(0.01, seed=3, clip=clip, weight_decay=0.3, **shared),
@@ -93,9 +111,12 @@ def test_a_member_agrees_with_an_ordinary_training_loop(decay, clip, train_rows)
     losses = []
     for step in range(50):
         inputs = cohort.inputs(step)
-        found = cohort.backward(inputs)
-        cohort.move(found, inputs)
-        losses.append(found.losses)
+        found = []
+        for members, gradients in cohort.gradients(inputs):
+            cohort.move(members, gradients, inputs)
+            found.append(gradients.losses)
+        assert len(found) == (2 if in_turn else 1)
+        losses.append(torch.cat(found))
     for i, spec in enumerate(specs):
         expected, model = ordinary_losses(spec, torch_adamw)
         torch.testing.assert_close(
@@ -225,7 +246,7 @@ def test_the_precision_of_products_is_a_cohorts_own(monkeypatch):
         monkeypatch.setattr(cohort, "device", torch.device("cuda"))
         torch.set_float32_matmul_precision("medium")
         try:
-            with cohort.matmul_precision():
+            with cohort.arithmetic():
                 assert torch.get_float32_matmul_precision() == expected
             assert torch.get_float32_matmul_precision() == "medium"
         finally:

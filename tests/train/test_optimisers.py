@@ -111,8 +111,8 @@ def test_an_optimiser_of_ones_own_agrees_with_pytorchs_to_the_last_digits():
     for step in range(50):
         inputs = cohort.inputs(step)
         tokens, positions, answers = (x[0] for x in inputs.rows[:3])
-        found = cohort.backward(inputs)
-        cohort.move(found, inputs)
+        ((members, found),) = cohort.gradients(inputs)
+        cohort.move(members, found, inputs)
         losses, _ = model(tokens, positions, answers)
         theirs.zero_grad()
         losses.mean().backward()

@@ -171,8 +171,8 @@ def _cohort(
         row.head = timed(_head(cohort), device) / whole
         row.mixers = timed(_mixers(cohort), device) / whole
         inputs = cohort.inputs(0)
-        found = cohort.backward(inputs)
-        row.optimiser = timed(lambda: cohort.move(found, inputs), device) / whole
+        found = list(cohort.gradients(inputs))
+        row.optimiser = timed(lambda: [cohort.move(*members, inputs) for members in found], device) / whole
     return row
 
 
@@ -215,7 +215,7 @@ def _head(cohort: Cohort) -> Callable[[], object]:
     right = torch.zeros(members, answers, dtype=torch.int64, device=cohort.device)
 
     def step() -> None:
-        with cohort.matmul_precision():
+        with cohort.arithmetic():
             with cohort.autocast():
                 losses, _ = vmap(answer_loss)(x, w, right)
             torch.autograd.grad(losses.sum(), [x, w])
@@ -241,7 +241,7 @@ def _mixers(cohort: Cohort) -> Callable[[], object]:
     def step() -> None:
         for mix, params in parts:
             held = {name: p.detach().requires_grad_() for name, p in params.items()}
-            with cohort.matmul_precision():
+            with cohort.arithmetic():
                 with cohort.autocast():
                     y = mix(held, x)
                 torch.autograd.grad(y.float().square().sum(), [x, *held.values()])

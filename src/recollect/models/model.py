@@ -80,8 +80,8 @@ class Model(nn.Module):
         return F.linear(self.norm(x), self._head())
 
     def _head(self) -> Tensor:
-        table = self.embedding if self.head is None else self.head
-        return table.weight[: self.vocabulary]
+        weight = (self.embedding if self.head is None else self.head).weight
+        return weight if len(weight) == self.vocabulary else weight[: self.vocabulary]
 
     def _embed(self, tokens: Tensor, position: Tensor) -> Tensor:
         x = self.embedding(tokens)

@@ -1,8 +1,8 @@
 """Activation functions that round a number the same wherever in a tensor it stands.
 
 On the CPU PyTorch's sigmoid, silu, softplus, gelu and elu take the last few numbers of a tensor through other code than
-the rest, so the last bits of a member's numbers would depend on how many members follow it in a cohort. exp, expm1, tanh,
-erf and logsigmoid do not; these are made of them.
+the rest, so under vmap the last bits of a member's numbers would depend on how many members follow it in a cohort. exp, expm1,
+tanh, erf and logsigmoid do not; there these are made of them. A member that is computed alone takes PyTorch's own.
 """
 
 import math
@@ -11,30 +11,30 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recollect.ops.fold import folded
+from recollect.ops.fold import alone_on_cpu, folded
 
 
 def sigmoid(x: Tensor) -> Tensor:
     """1 / (1 + exp(-x))."""
-    return torch.tanh(x / 2) / 2 + 0.5
+    return torch.sigmoid(x) if alone_on_cpu(x) else torch.tanh(x / 2) / 2 + 0.5
 
 
 def silu(x: Tensor) -> Tensor:
     """x sigmoid(x)."""
-    return x * sigmoid(x)
+    return F.silu(x) if alone_on_cpu(x) else x * sigmoid(x)
 
 
 def softplus(x: Tensor) -> Tensor:
     """log(1 + exp(x))."""
-    return -F.logsigmoid(-x)
+    return F.softplus(x) if alone_on_cpu(x) else -F.logsigmoid(-x)
 
 
 def gelu(x: Tensor) -> Tensor:
     """x times the normal distribution function of x."""
-    return F.gelu(x) if x.is_cuda else _gelu(x)[0]
+    return F.gelu(x) if x.is_cuda or alone_on_cpu(x) else _gelu(x)[0]
 
 
-# Every MLP spends its time here, so on the CPU it has a backward of its own, with few passes over memory.
+# Every MLP spends its time here, so under vmap on the CPU it has a backward of its own, with few passes over memory.
 
 
 def _gelu_forward(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,11 +6,12 @@
 Shapes: p, g, m, v (members, ...), contiguous; every number of a member is an entry of a column (members,).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.optim.adamw import adamw as torch_adamw
 
 from recollect.ops.triton import available
 
@@ -65,3 +66,29 @@ def adamw(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor, decays: bo
         kernels.step(p, g, m, v, scales, decays)
     else:
         adamw_definition(p, g, m, v, scales, decays, clips)
+
+
+def adamw_of_one(
+    params: Sequence[Tensor], grads: Sequence[Tensor], means: Sequence[Tensor], squares: Sequence[Tensor],
+    numbers: Mapping[str, float], step: int,
+) -> None:  # fmt: skip
+    """The same for several parameters of a lone member on a CPU, by PyTorch's kernel: one pass over memory per parameter."""
+    if not params:
+        return
+    scaled = grads if numbers["clip"] == 1 else [g * numbers["clip"] for g in grads]
+    torch_adamw(
+        list(params),
+        [g.contiguous() for g in scaled],  # the kernel reads memory in order, whatever the strides
+        list(means),
+        list(squares),
+        max_exp_avg_sqs=[],
+        state_steps=list(torch.full((len(params),), float(step - 1)).unbind()),
+        fused=True,
+        amsgrad=False,
+        maximize=False,
+        beta1=numbers["beta1"],
+        beta2=numbers["beta2"],
+        lr=numbers["lr"],
+        weight_decay=numbers["weight_decay"],
+        eps=numbers["eps"],
+    )

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recollect.ops.fold import folded
+from recollect.ops.fold import alone_on_cpu, folded
 from recollect.ops.triton import available, short_dtype
 from recollect.rng import dropout
 
@@ -35,6 +35,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, drop:
     if bias is None and drop == 0 and same_shape and _kernel_serves(q, q.shape[-1]):
         packed = torch.stack([x.transpose(1, 2) for x in (q, k, v)], dim=2)
         return _packed(packed, packed.new_empty(1, 0))[0].transpose(1, 2)
+    if bias is None and drop == 0 and same_shape and alone_on_cpu(q):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
     on_gpu = q.is_cuda and q.dtype in (torch.bfloat16, torch.float16) and q.shape[-1] % 8 == 0 and q.shape[-1] <= 256
     if bias is None and drop == 0 and same_shape and (on_gpu or not q.is_cuda):
         return _flash(q.contiguous(), k.contiguous(), v.contiguous())[0]

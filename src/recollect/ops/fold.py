@@ -41,6 +41,11 @@ def folded(
     return op
 
 
+def alone_on_cpu(x: Tensor) -> bool:
+    """Whether x is on the CPU and not of several members: then a form may be taken whose last bits depend on a tensor's size."""
+    return x.device.type == "cpu" and not torch._C._functorch.is_batchedtensor(x)
+
+
 def _fold(op: Callable) -> Callable:
     def rule(info, in_dims: tuple[int | None, ...], *tensors: Tensor):
         members = info.batch_size

@@ -47,7 +47,7 @@ def restore(cohort: "Cohort", data: bytes) -> int:
         cohort.members.restore(saved, rows)
         cohort.records.restore(header, rows)
         cohort.records.album.restore(saved, rows)
-        cohort.vmapped = header["vmapped"]
+        cohort.vmapped = cohort.vmapped and header["vmapped"]
         return header["step"]
     except (SafetensorError, ValueError, KeyError, TypeError, IndexError) as error:
         raise CheckpointError(f"{type(error).__name__}: {error}") from None

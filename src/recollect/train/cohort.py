@@ -1,13 +1,15 @@
 """A cohort: runs of one shape, trained at once.
 
 The members' parameters are stacked on axis 0. The plain model runs for all of them at once under vmap; the sum of their
-losses is differentiated once; one optimiser step moves them all, each with its own rates. A member's numbers do not
-depend on its company: on the CPU to the bit, as long as a cohort is never of one (train/members.py sees to that).
+losses is differentiated once; one optimiser step moves them all, each with its own rates. On a CPU this pays only where a
+model is so small that PyTorch's overhead per operation decides; larger ones are trained one member after another, whose
+numbers then stay in the cache. A member's numbers do not depend on its company: on the CPU to the bit, as long as vmap never
+runs for one member (train/members.py sees to that).
 """
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +20,7 @@ from recollect import rng
 from recollect.models.model import Model, build
 from recollect.tasks.base import Task
 from recollect.train.data import Feed
+from recollect.train.device import matmul_precision, one_thread
 from recollect.train.embeddings import Album
 from recollect.train.measure import Measures, measure
 from recollect.train.members import Members
@@ -26,6 +29,10 @@ from recollect.train.records import Records
 from recollect.train.spec import RunSpec
 from recollect.train.speed.compile import BACKEND, places
 from recollect.train.speed.graph import Inputs, Replay
+
+SMALL = 2**16
+"""Models whose residual stream has fewer numbers (batch x tokens x width) are trained at once on a CPU. Measured there: at a
+quarter of it, training twelve at once takes 0.6 times the time of one after another; at four times as many, 1.6 times."""
 
 
 class Gradients(NamedTuple):
@@ -51,7 +58,7 @@ class Cohort:
         self.device, self.task, self.spec = device, run.task, run.train
         self.bf16 = run.train.precision == "bfloat16"
         dtype = torch.float64 if run.train.precision == "float64" else torch.float32
-        with _one_thread():
+        with one_thread():  # a factorisation, as in orthogonal initialisation, has other last bits on more threads
             seeds = dict.fromkeys(r.train.seed for r in runs)
             models = {seed: build(run.model, run.task.vocabulary, run.row_length, seed) for seed in seeds}
         models = {seed: model.to(device, dtype) for seed, model in models.items()}
@@ -62,10 +69,10 @@ class Cohort:
         self.parameter_count = sum(p.numel() for p in self.model.parameters())
         self.state_size = _state_size(self.model, run.task.for_test().row_length)
         starts = {seed: {name: p.detach() for name, p in model.named_parameters()} for seed, model in models.items()}
-        self.members = Members(runs, starts, device)
+        self.vmapped = batched(run, device)
+        self.members = Members(runs, starts, device, least=2 if self.vmapped else 1)
         self.records = Records(len(runs), Album(run.train, run.task))
         self.feed = Feed(run.task, run.train, self.members.seeds)
-        self.vmapped = True
         self.compiled: Callable | None = None
         self.replay = Replay(self._step, device)
 
@@ -90,31 +97,60 @@ class Cohort:
         return Inputs(tensors, drops, step + 1, self.spec.rate_factor(step))
 
     def _step(self, inputs: Inputs) -> None:
-        found = self.backward(inputs)
-        self.move(found, inputs)
-        columns = [torch.ones_like(found.losses), found.losses, found.hits, found.norms]
-        self.members.sums += torch.stack(columns, dim=1).double()  # averaged later, without waiting for the device now
+        for members, found in self.gradients(inputs):
+            self.move(members, found, inputs)
+            columns = [torch.ones_like(found.losses), found.losses, found.hits, found.norms]
+            members.sums += torch.stack(columns, dim=1).double()  # averaged later, without waiting for the device now
 
-    def backward(self, inputs: Inputs) -> Gradients:
-        """Losses, share of right answers, and gradients of a training step."""
+    def gradients(self, inputs: Inputs) -> Iterator[tuple[Members, Gradients]]:
+        """Members and their gradients at a training step: all at once, or one after another."""
+        failed = None
+        if self.vmapped:
+            try:
+                together = self._together(inputs)
+            except (RuntimeError, ValueError, TypeError) as error:
+                if out_of_memory(error):
+                    raise
+                failed, self.vmapped = error, False
+            else:
+                yield self.members, together
+                return
+        for i, one in enumerate(self.members.each()):
+            alone = self._alone(one, inputs, i)  # a model that is broken altogether raises its own error here
+            if failed and i == 0:
+                self._note(f"cannot be batched ({_first_line(failed)}); its members train one after another")
+            yield one, alone
+
+    def _together(self, inputs: Inputs) -> Gradients:
         rows = [x[self.members.seed_of] for x in inputs.rows]  # each (places, batch, ..)
         params = {name: p.detach().requires_grad_() for name, p in self.members.params.items()}
-        with self.matmul_precision():
+        with self.arithmetic():
             with self.autocast():
                 losses, hits = self._losses(params, inputs.drops, *rows)
             grads = torch.autograd.grad(losses.sum(), list(params.values()), materialize_grads=True)
         return Gradients(losses.detach(), hits, _norms(grads), dict(zip(params, grads, strict=True)))
 
+    def _alone(self, one: Members, inputs: Inputs, i: int) -> Gradients:
+        rows = [x[one.seed_of[0]] for x in inputs.rows]  # each (batch, ..)
+        params = {name: p[0].detach().requires_grad_() for name, p in one.params.items()}
+        with self.arithmetic():
+            with self.autocast():
+                loss, hits = self._loss(params, inputs.drops[i], *rows)
+            grads = torch.autograd.grad(loss, list(params.values()), materialize_grads=True)
+        norm = nn.utils.get_total_norm(grads)
+        named = {name: g[None] for name, g in zip(params, grads, strict=True)}
+        return Gradients(loss.detach()[None], hits[None], norm[None], named)
+
     @torch.no_grad()
-    def move(self, found: Gradients, inputs: Inputs) -> None:
-        """Take the optimiser's step, in place."""
-        members, optimiser, grads = self.members, self.members.optimiser, found.grads
+    def move(self, members: Members, found: Gradients, inputs: Inputs) -> None:
+        """Take the optimiser's step of some members, in place."""
+        optimiser, grads = members.optimiser, found.grads
         clip = members.clip(found.norms)
         if members.clips and not optimiser.clips_itself:
             rounded = clip.to(found.norms.dtype)  # once for all of them
             grads = {name: g * shaped(rounded, g) for name, g in grads.items()}
         groups = members.groups(inputs.factor, clip if optimiser.clips_itself else None)
-        with self.matmul_precision():
+        with self.arithmetic():
             optimiser.step(members.params, grads, members.state, groups, inputs.number)
 
     def compile(self) -> None:
@@ -148,7 +184,7 @@ class Cohort:
                     lambda p, t, a: functional_call(self.model, self._rounded(p), (t, a)), params, tokens, positions
                 )
 
-        with self.matmul_precision():
+        with self.arithmetic():
             found = measure(forward, task, self.members.seeds, self.members.seed_of[index], rows, sliced, purpose)
         return found.of_first(len(runs))
 
@@ -162,7 +198,7 @@ class Cohort:
                     raise
                 self._note(f"cannot be compiled ({_first_line(error)}); it trains as it is")
                 self.compiled = None
-        return self._each(self._loss, *stacked)
+        return vmap(self._loss)(*stacked)
 
     def _loss(
         self, params: Parameters, drop: Tensor, tokens: Tensor, positions: Tensor, answers: Tensor, trained: Tensor,
@@ -182,10 +218,7 @@ class Cohort:
             except (RuntimeError, ValueError, TypeError) as error:
                 if out_of_memory(error):
                     raise
-                looped = _in_turn(one, *stacked)  # a model that is broken altogether raises its own error here
                 self.vmapped = False
-                self._note(f"cannot be batched ({_first_line(error)}); its members train one after another")
-                return looped
         return _in_turn(one, *stacked)
 
     def _note(self, what: str) -> None:
@@ -201,22 +234,18 @@ class Cohort:
         """The precision of a forward pass."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16)
 
-    @contextmanager
-    def matmul_precision(self) -> Iterator[None]:
-        """The precision of those products that are not in 16 bits: on a GPU, where 16 bits are asked for, the others may be
-        rounded too. It is a setting of the whole process, so it is put back."""
-        if self.device.type != "cuda":
-            yield
-            return
-        before = None
-        with suppress(RuntimeError):  # PyTorch does not tell where it was set in its newer way as well
-            before = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("high" if self.bf16 else "highest")
-        try:
-            yield
-        finally:
-            if before is not None:
-                torch.set_float32_matmul_precision(before)
+    def arithmetic(self) -> AbstractContextManager[None]:
+        """How products are computed: on a GPU, the precision of those that are not in 16 bits; on a CPU, where members are
+        trained one after another, one thread, because sums over tokens have other last bits on more."""
+        if self.device.type == "cuda":
+            return matmul_precision("high" if self.bf16 else "highest")
+        return nullcontext() if self.vmapped else one_thread()
+
+
+def batched(run: RunSpec, device: torch.device) -> bool:
+    """Whether runs of this shape are trained at once: a matter of the specification, never of timing, so that a run's numbers
+    are the same on every machine of a kind."""
+    return device.type != "cpu" or run.train.batch * run.task.row_length * run.model.width < SMALL
 
 
 def _in_turn(one: Callable, *stacked) -> Any:
@@ -240,17 +269,6 @@ def _state_size(model: Model, length: int) -> int | None:
         return model.state_size(length)
     except (AttributeError, TypeError):
         return None
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """A factorisation, as in orthogonal initialisation, has other last bits on another number of threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -1,6 +1,8 @@
 """Which device trains, and how many processors there are."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import torch
 
@@ -22,3 +24,29 @@ def choose_device(device: str) -> str:
         reason = str(error).splitlines()[0]
         raise SpecError(f"device {device!r} cannot be used ({reason}); choose auto, cpu, cuda or cuda:N") from None
     return device
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let PyTorch compute with one thread of this process."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def matmul_precision(precision: str) -> Iterator[None]:
+    """Let float32 products on a GPU be rounded as `torch.set_float32_matmul_precision` says. It is a setting of the whole
+    process, so it is put back."""
+    before = None
+    with suppress(RuntimeError):  # PyTorch does not tell where it was set in its newer way as well
+        before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        if before is not None:
+            torch.set_float32_matmul_precision(before)

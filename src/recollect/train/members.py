@@ -1,11 +1,13 @@
 """The members of a cohort as stacked tensors: parameters, optimiser state and numbers, axis 0 the member.
 
-A product of one matrix has other last bits than one of several, so a lone run is accompanied by a copy of itself. Compiled code
-serves one number of members only, so the places of runs that leave are filled with copies too. The first `len(members)` rows of
-every tensor are the runs; nobody reads the rows after them.
+A product of one matrix has other last bits than one of several, so a lone run that is trained by vmap is accompanied by a copy
+of itself. Compiled code serves one number of members only, so the places of runs that leave are filled with copies too. The first
+`len(members)` rows of every tensor are the runs; nobody reads the rows after them.
 """
 
+import copy
 from collections.abc import Mapping, Sequence
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -20,11 +22,12 @@ _SECTIONS = ("params", "sums", "album")
 class Members:
     """Runs in training: `len(members)` of them, in `places` rows of every tensor."""
 
-    def __init__(self, runs: Sequence[RunSpec], starts: Mapping[int, Parameters], device: torch.device):
-        """`starts` has the initial parameters by seed."""
-        self.runs = list(runs)
+    def __init__(self, runs: Sequence[RunSpec], starts: Mapping[int, Parameters], device: torch.device, least: int = 2):
+        """`starts` has the initial parameters by seed; `least` is the smallest number of rows that is computed with."""
+        self.runs, self.least = list(runs), least
         self.optimiser = runs[0].train.built_optimiser
-        seeds, specs = list(starts), [run.train for run in _with_copies(runs, 0)]
+        self._views: list[Self] = []
+        seeds, specs = list(starts), [run.train for run in self._with_copies(runs, 0)]
         self.seeds = torch.tensor(seeds, device=device)  # (seeds,), of all runs there ever were
         self.seed_of = torch.tensor([seeds.index(spec.seed) for spec in specs], device=device)  # (places,)
         self.params: Parameters = {
@@ -63,13 +66,27 @@ class Members:
         return self.optimiser.evaluated(self.params, self.state, self.groups())
 
     def rows(self, chosen: Sequence[int]) -> Tensor:
-        """The rows of some runs, to compute with: never one row alone."""
-        return torch.tensor(_with_copies(chosen, 0), dtype=torch.int64, device=self.seed_of.device)
+        """The rows of some runs, to compute with: at least `least`."""
+        return torch.tensor(self._with_copies(chosen, 0), dtype=torch.int64, device=self.seed_of.device)
+
+    def each(self) -> list[Self]:
+        """Every run as members of its own, whose tensors are views of one row of these."""
+        if len(self._views) != len(self):
+            self._views = [self._view(i) for i in range(len(self))]
+        return self._views
+
+    def _view(self, i: int) -> Self:
+        one, row = copy.copy(self), slice(i, i + 1)
+        one.runs, one.seed_of, one.sums = self.runs[row], self.seed_of[row], self.sums[row]
+        one.params, one.columns = _rows(self.params, row), _rows(self.columns, row)
+        one.state = {name: _rows(tensors, row) for name, tensors in self.state.items()}
+        return one
 
     def select(self, stay: Sequence[int], places: int = 0) -> None:
         """Keep these runs only; the tensors then have at least `places` rows."""
         self.runs = [self.runs[i] for i in stay]
-        index = torch.tensor(_with_copies(stay, places), dtype=torch.int64, device=self.seed_of.device)
+        index = torch.tensor(self._with_copies(stay, places), dtype=torch.int64, device=self.seed_of.device)
+        self._views = []
         for tensors in (self.params, self.columns, *self.state.values()):
             for name in tensors:
                 tensors[name] = tensors[name][index]
@@ -89,9 +106,12 @@ class Members:
                 raise ValueError(
                     f"{name} is {found.dtype} {tuple(found.shape)} and should be {tensor.dtype} {tuple(tensor.shape)}"
                 )
-            tensor.copy_(found[_with_copies(rows, self.places)])
+            tensor.copy_(found[self._with_copies(rows, self.places)])
+
+    def _with_copies(self, chosen: Sequence, places: int) -> list:
+        """`chosen`, then copies of its first until there are `places`, and at least `least`."""
+        return [*chosen, *[chosen[0]] * (max(places, self.least) - len(chosen))] if chosen else []
 
 
-def _with_copies(chosen: Sequence, places: int) -> list:
-    """`chosen`, then copies of its first until there are `places`, and at least two."""
-    return [*chosen, *[chosen[0]] * (max(places, 2) - len(chosen))] if chosen else []
+def _rows(tensors: Parameters, rows: slice) -> Parameters:
+    return {name: tensor[rows] for name, tensor in tensors.items()}

@@ -7,7 +7,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from recollect.ops.adamw import adamw, adamw_scales
+from recollect.ops.adamw import adamw, adamw_of_one, adamw_scales
 from recollect.train.optimisers.base import Group, Optimiser, Parameters, State
 
 
@@ -32,10 +32,22 @@ class AdamW(Optimiser):
     def step(
         self, params: Parameters, grads: Parameters, state: State, groups: Sequence[Group], number: int | Tensor
     ) -> None:
-        precision = next(iter(params.values())).dtype  # all parameters have the same
+        first = next(iter(params.values()))  # all parameters have the same device and precision
         for group in groups:
-            scales = adamw_scales(group.numbers, number).to(precision)
+            if first.device.type == "cpu" and len(first) == 1 and isinstance(number, int):
+                self._move_one(params, grads, state, group, number)
+                continue
+            scales = adamw_scales(group.numbers, number).to(first.dtype)
             for name in group.names:
                 p, moments = params[name], (state["mean"][name], state["square"][name])
-                decays = self.decay == "all" or p.dim() > 2
-                adamw(p, grads[name], *moments, scales, decays, group.clips)
+                adamw(p, grads[name], *moments, scales, self._decays(p), group.clips)
+
+    def _move_one(self, params: Parameters, grads: Parameters, state: State, group: Group, number: int) -> None:
+        numbers = {name: column.item() for name, column in group.numbers.items()}
+        for decays in (True, False):
+            names = [name for name in group.names if self._decays(params[name]) is decays]
+            tensors = ([part[name] for name in names] for part in (params, grads, state["mean"], state["square"]))
+            adamw_of_one(*tensors, numbers if decays else numbers | {"weight_decay": 0.0}, number)
+
+    def _decays(self, p: Tensor) -> bool:
+        return self.decay == "all" or p.dim() > 2
