@@ -52,8 +52,8 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Also expand a grid of mo
 ScaleOption = Annotated[
     str,
     typer.Option(
-        help="tiny: a CPU; small: one GPU; paper: the protocol as printed.",
-        autocompletion=completes(("tiny", "small", "paper")),
+        help="tiny: a CPU; small, medium: one GPU; paper: the protocol as printed.",
+        autocompletion=completes(("tiny", "small", "medium", "paper")),
     ),
 ]
 

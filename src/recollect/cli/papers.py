@@ -17,7 +17,8 @@ def papers(
     scale: Annotated[
         str | None,
         typer.Option(
-            help="tiny, small or paper; left out: all three.", autocompletion=completes(("tiny", "small", "paper"))
+            help="tiny, small, medium or paper; left out: all that the paper has.",
+            autocompletion=completes(("tiny", "small", "medium", "paper")),
         ),
     ] = None,
     store: StoreOption = DEFAULT_STORE,
@@ -29,18 +30,18 @@ def papers(
     """Which figures and tables can be reproduced, with how many runs and at what cost at each scale."""
     from rich.table import Table
 
-    from recollect.papers.judge import SCALES
     from recollect.papers.reproduce import chosen, plans, total
     from recollect.store.store import Store
 
     known = Store(store) if store.exists() else None
-    scales = [scale] if scale else list(SCALES)
     for name in [paper] if paper else PAPERS:
-        found, items, _ = chosen(name, scales[0])
+        if not paper and scale and scale not in PAPERS.find(name).scales:
+            continue
+        found, items, _ = chosen(name, scale or "tiny")
         table = Table("item", "shows", title=f"{name}: {found.title}", title_justify="left")
         rows = {item.name: [item.name, item.shows] for item in items}
         rows["all"] = ["all", "runs that items share counted once"]
-        for word in scales:
+        for word in [scale] if scale else found.scales:
             *_, size = chosen(name, word)
             where = device if device != "auto" else "cpu" if size == "tiny" else "cuda"
             made = plans(items, size, known, where, cohort)
@@ -52,6 +53,13 @@ def papers(
         for row in rows.values():
             table.add_row(*row, end_section=row[0] == items[-1].name)
         console.print(table)
+        if paper and found.unknown:
+            unknown = Table(
+                "not stated", "taken here", "why", "control", title=f"{name}: unknown", title_justify="left"
+            )
+            for one in found.unknown:
+                unknown.add_row(*one)
+            console.print(unknown)
     console.print(
         "CPU hours are a guess where nothing was measured yet, GPU hours those of an H200 by a model; runs may end early."
     )

@@ -1,4 +1,4 @@
-"""An item: one figure or table of a paper, with its studies at three scales, its drawing and its claims."""
+"""An item: one figure or table of a paper, with its studies at each scale, its drawing and its claims."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -8,12 +8,13 @@ from functools import cache
 import pandas as pd
 from matplotlib.figure import Figure
 
-from recollect.papers.judge import Claim, Evidence, Scale
+from recollect.papers.judge import SCALES, Claim, Evidence, Scale
 from recollect.spec import SpecError, nearest
 from recollect.store import frames
 from recollect.store.store import Store
 from recollect.study.run import Grid, expand
 from recollect.study.spec import Study, distinct
+from recollect.train.protocols import Unknown
 from recollect.train.spec import RunSpec
 
 Drawing = tuple[Figure, pd.DataFrame]
@@ -75,6 +76,10 @@ class Paper:
     name: str
     title: str
     items: tuple[Item, ...]
+    scales: tuple[Scale, ...] = SCALES
+    """Those that it has."""
+    unknown: tuple[Unknown, ...] = ()
+    """What it does not state."""
 
     def item(self, name: str) -> Item:
         """The item of that name."""

@@ -62,6 +62,8 @@ def chosen(what: str, scale: str) -> tuple[Paper, list[Item], Scale]:
         raise SpecError(f"unknown scale {scale!r}: {nearest(scale, SCALES)}")
     name, _, item = what.partition("/")
     paper = PAPERS.find(name)
+    if scale not in paper.scales:
+        raise SpecError(f"{name} has no scale {scale!r}; choose from: {', '.join(paper.scales)}")
     return paper, [paper.item(item)] if item else list(paper.items), scale
 
 
@@ -95,7 +97,7 @@ def reproduce(
 
     Args:
         what: `PAPER` or `PAPER/ITEM`, such as `okpekpe2025/fig7`.
-        scale: `tiny`, `small` or `paper`.
+        scale: `tiny`, `small`, `medium` or `paper`.
         store: the results file.
         out: the folder for pictures, numbers and verdicts; `results/reproductions/SCALE/PAPER` unless given.
         draw_only: train nothing, and draw and judge what the store has.
