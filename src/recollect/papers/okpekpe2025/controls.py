@@ -78,20 +78,19 @@ def _with_windows(runs: pd.DataFrame, table: pd.DataFrame, by: list[str]) -> pd.
 
 def _read(evidence: Evidence) -> pd.DataFrame:
     """The runs three times: with the accuracy at the last step, at the best measurement, and where a stop at 99 % would be."""
-    runs = (
-        evidence.runs.loc[evidence.runs["model.width"] == WIDTH[evidence.scale]]
-        if len(evidence.runs)
-        else evidence.runs
-    )
-    if runs.empty or evidence.curves.empty:
+    runs, curves = evidence.runs, evidence.curves
+    if runs.empty or curves.empty:
         return pd.DataFrame(columns=["rule", "model", "train.lr", "train.seed", "accuracy"])
-    solved = evidence.curves.loc[evidence.curves["accuracy"] >= STOP].sort_values("step").drop_duplicates("run")
-    stopped = runs["id"].map(solved.set_index("run")["accuracy"])
-    best = evidence.curves.groupby("run")["accuracy"].max()
+    runs = runs.loc[runs["model.width"] == WIDTH[evidence.scale]]
+    curves = curves.dropna(subset="accuracy")
+    solved = curves.loc[curves["accuracy"] >= STOP].sort_values("step").drop_duplicates("run")
+    stopped, best = (dict(zip(c["run"], c["accuracy"], strict=True)) for c in (solved, curves.sort_values("accuracy")))
+    ended = zip(runs["id"], runs["accuracy"], strict=True)
     rules = {
-        "last step": runs["accuracy"], "best measurement": runs["id"].map(best),
-        f"stop at {STOP:.0%}": stopped.fillna(runs["accuracy"]),
-    }  # fmt: skip
+        "last step": list(runs["accuracy"]),
+        "best measurement": [best.get(run) for run in runs["id"]],
+        f"stop at {STOP:.0%}": [stopped.get(run, accuracy) for run, accuracy in ended],
+    }
     return pd.concat([runs.assign(rule=rule, accuracy=accuracy) for rule, accuracy in rules.items()], ignore_index=True)
 
 
@@ -153,7 +152,7 @@ def draw_readings(evidence: Evidence, caption: str) -> Drawing:
     names = {run.id: name for name, study in _studies(evidence.scale).items() for run in study.runs()}
     rows = []
     if len(evidence.runs):
-        runs = evidence.runs.assign(reading=evidence.runs["id"].map(names))
+        runs = evidence.runs.assign(reading=[names[run] for run in evidence.runs["id"]])
         decades = windows(runs, by="reading", resamples=1).set_index("reading")["decades"]
         for row in at_best_rate(runs, ["reading", "model.layers"]).to_dict("records"):
             seen = (row["accuracy"], row["min"], row["max"], row["lr"], decades[row["reading"]], row["seeds"])
