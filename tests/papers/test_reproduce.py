@@ -88,7 +88,7 @@ def test_a_paper_is_trained_drawn_and_judged(made, tmp_path):
     records = made_up(store, out)
     assert trained(store) == 4, "items share runs"
     assert {p.name for p in out.iterdir()} == {
-        "one.png", "one.svg", "one.csv", "two.png", "two.svg", "two.csv", "verdicts.json", "verdicts.md",
+        "one.png", "one.svg", "one.csv", "two.png", "two.svg", "two.csv", "verdicts.json", "verdicts.md", "runs.csv",
     }  # fmt: skip
     assert [r["answer"] for r in records] == ["does not hold", "holds"], "what did not hold comes first"
     assert json.loads((out / "verdicts.json").read_text()) == records

@@ -52,7 +52,7 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Also expand a grid of mo
 ScaleOption = Annotated[
     str,
     typer.Option(
-        help="tiny: a CPU; small, medium: one GPU; paper: the protocol as printed.",
+        help="tiny: a CPU; small, medium: one GPU; paper: the protocol as printed. Left out: tiny, or all of --from-runs.",
         autocompletion=completes(("tiny", "small", "medium", "paper")),
     ),
 ]

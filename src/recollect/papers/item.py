@@ -1,7 +1,7 @@
 """An item: one figure or table of a paper, with its studies at each scale, its drawing and its claims."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -80,6 +80,8 @@ class Paper:
     """Those that it has."""
     unknown: tuple[Unknown, ...] = ()
     """What it does not state."""
+    looks_at: Callable[[Evidence], Iterable[str]] | None = None
+    """The runs whose curves, slices and snapshots its items are drawn and judged from, by id; None: all of them."""
 
     def item(self, name: str) -> Item:
         """The item of that name."""
@@ -107,8 +109,11 @@ def gather(item: Item, scale: Scale, store: Store) -> Evidence:
         frames = [found for name in names if not (found := make(store, name)).empty]
         return pd.concat(frames, ignore_index=True).drop_duplicates(key) if frames else pd.DataFrame()
 
+    return evidence_of(item, scale, **{which: frame(which) for which in ("runs", *item.needs)})
+
+
+def evidence_of(item: Item, scale: Scale, **frames: pd.DataFrame) -> Evidence:
+    """Evidence on an item from frames, with how many runs it has at the scale."""
     runs = item.runs(scale)
     asked_of = Counter(run.model.title for run in runs)
-    return Evidence(
-        scale, asked=len(runs), asked_of=asked_of, **{which: frame(which) for which in ("runs", *item.needs)}
-    )
+    return Evidence(scale, asked=len(runs), asked_of=asked_of, **{"runs": pd.DataFrame(), **frames})
