@@ -5,13 +5,14 @@ FOLDER/curves.parquet       measurements during training, of the runs that items
 FOLDER/ITEM.measured.csv    what an item measured on trained models
 
 Numbers of curves have six digits. Embeddings are kept as coordinates in the space that they span, which leaves every angle,
-distance and principal component as it is and needs a fraction of the room.
+distance and principal component as it is, to three digits.
 """
 
 import io
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from recollect.spec import SpecError
 
 RUNS = "runs.csv"
 _TABLES = ("input", "output")
+_UNSEEN = ["lr", "grad_norm", "test_answers", "test_rows"]
 _LABEL = "configuration"
 """A name that depends on which runs stand beside: it is not kept."""
 
@@ -60,7 +62,7 @@ def kept(item: Item, scale: Scale, folder: Path) -> Evidence:
     places = {run.id: place for place, run in enumerate(item.runs(scale))}
     text = _read_text(folder / RUNS)
     text = text.loc[text["id"].isin(places)].sort_values("id", key=lambda ids: ids.map(places.__getitem__))
-    found = {"runs": _parsed(text)}
+    found: dict[str, pd.DataFrame] = {"runs": _parsed(text)}
     for which in item.needs:
         path, (_, order) = folder / f"{which}.parquet", FRAMES[which]
         if not path.exists():
@@ -101,7 +103,7 @@ def _write(path: Path, write: Callable[[Path], object]) -> None:
 def _parsed(text: pd.DataFrame) -> pd.DataFrame:
     """The same with numbers where a column has numbers; without columns that no run has a value in."""
     always = {"accuracy", "best_accuracy"}
-    text = text[[name for name in text if name in always or (text[name] != "").any()]]
+    text = text.loc[:, [name in always or any(text[name] != "") for name in text]]
     if text.empty:
         return pd.DataFrame()
     frame = pd.read_csv(io.StringIO(text.to_csv(index=False)), dtype={"id": str})
@@ -109,27 +111,37 @@ def _parsed(text: pd.DataFrame) -> pd.DataFrame:
 
 
 def _packed(frame: pd.DataFrame) -> pd.DataFrame:
-    """A frame as Parquet takes it, with numbers no longer than is of use."""
-    columns = {}
-    for name in frame:
+    """A frame as Parquet takes it, without the columns of curves that no item looks at and digits beyond the sixth."""
+    columns: dict[str, Any] = {}
+    for name in frame.columns.difference(_UNSEEN, sort=False):
         if name in _TABLES:
-            columns[name] = [None if x is None else _spanned(x) for x in frame[name]]
+            columns[name] = [None if x is None else _spanned(x).tobytes() for x in frame[name]]
         elif frame[name].dtype.kind == "f":
             columns[name] = [float(f"{x:.6g}") for x in frame[name]]
         else:
             columns[name] = frame[name].to_numpy()
+    if "input" in frame:
+        columns["tokens"] = [len(x) for x in frame["input"]]
     return pd.DataFrame(columns)
 
 
-def _spanned(x: np.ndarray) -> list[list[float]]:
-    """Rows of an embedding (tokens, width) as coordinates in an orthonormal basis of the space they span."""
-    return np.linalg.qr(np.asarray(x, float).T, mode="r").T.astype(np.float32).tolist()
+def _spanned(x: np.ndarray) -> np.ndarray:
+    """Rows of an embedding (tokens, width) as coordinates in an orthonormal basis of the space they span, in 16 bits each."""
+    return np.linalg.qr(np.asarray(x, float).T)[1].T.astype(np.float16)
 
 
 def _unpacked(frame: pd.DataFrame) -> pd.DataFrame:
-    tables = {
-        name: [None if x is None else np.stack(list(x)) for x in frame[name]] for name in _TABLES if name in frame
-    }
-    if "share" in frame:  # a snapshot has both, though none of these may have an output of its own
-        tables = {name: tables.get(name, [None] * len(frame)) for name in _TABLES}
-    return frame.assign(**{name: pd.Series(x, index=frame.index, dtype=object) for name, x in tables.items()})
+    """The frame that was packed, with arrays for embeddings."""
+    if "tokens" not in frame:
+        return frame
+
+    def arrays(name: str) -> pd.Series:
+        given = frame[name] if name in frame else [None] * len(frame)  # no head of these may have embeddings of its own
+        pairs = zip(given, frame["tokens"], strict=True)
+        made = [
+            np.frombuffer(x, np.float16).reshape(n, -1).astype(np.float32) if isinstance(x, bytes) else None
+            for x, n in pairs
+        ]
+        return pd.Series(made, index=frame.index, dtype=object)
+
+    return frame.drop(columns="tokens").assign(**{name: arrays(name) for name in _TABLES})

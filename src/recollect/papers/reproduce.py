@@ -132,7 +132,7 @@ def reproduce(
 def scales_in(what: str, folder: Path) -> list[Scale]:
     """The scales at which a folder has runs of a paper."""
     paper = PAPERS.find(what.partition("/")[0])
-    found = [scale for scale in paper.scales if (folder / scale / paper.name / RUNS).exists()]
+    found: list[Scale] = [scale for scale in paper.scales if (folder / scale / paper.name / RUNS).exists()]
     if not found:
         raise SpecError(f"no runs of {paper.name} in {folder}: looked for SCALE/{paper.name}/{RUNS}")
     return found
