@@ -50,7 +50,7 @@ IN_TABLE_2 = [title for title in MODELS if title not in ("attention(conv=k)", "a
 def ablation_studies(scale: Scale) -> list[Study]:
     """The nine one-layer models of Table 3."""
     models = [model(mixer, scale, ABLATION_WIDTH[scale], 1) for _, mixer, _ in MODELS.values()]
-    rates = {"medium": AROUND, "paper": FINE["paper"]}.get(scale) or FINE[scale][3:9]  # those around the best
+    rates = {"tiny": FINE["tiny"][4:9], "medium": AROUND, "paper": FINE["paper"]}.get(scale) or FINE[scale][3:9]
     return [study("ablations", scale, models, [HARDEST[scale]], rates=rates, **LARGER_BATCH[scale])]
 
 

@@ -24,7 +24,17 @@ from recollect.papers.judge import (
     best,
     not_,
 )
-from recollect.papers.okpekpe2025.settings import AROUND, MAIN, SEEDS, SETTINGS, WIDTHS, differs, model, study
+from recollect.papers.okpekpe2025.settings import (
+    AROUND,
+    MAIN,
+    SEEDS,
+    SETTINGS,
+    SIX_RATES,
+    WIDTHS,
+    differs,
+    model,
+    study,
+)
 from recollect.study.spec import Study
 
 ONE_PAIR, SHARE = 0.1, 2 / 3
@@ -47,7 +57,8 @@ def studies(scale: Scale) -> list[Study]:
             for mixer, (width, rates, n) in parts.items()
         ]
     setting = [(256, 16)] if scale == "paper" else SETTINGS[scale]
-    return [study("dynamics", scale, [model(mixer, scale, WIDTHS[scale], 1) for mixer in MAIN], setting)]
+    rates = SIX_RATES if scale == "tiny" else None
+    return [study("dynamics", scale, [model(mixer, scale, WIDTHS[scale], 1) for mixer in MAIN], setting, rates=rates)]
 
 
 def chosen(evidence: Evidence, name: str) -> pd.DataFrame:

@@ -24,8 +24,10 @@ from recollect.papers.okpekpe2025.settings import (
     ALL,
     DENSE,
     FOUR_RATES,
+    LONGER,
     MAIN,
     RECURRENT,
+    SIX_RATES,
     WIDTHS,
     differs,
     model,
@@ -167,7 +169,7 @@ ONE_LAYER_CLAIMS = (
           _attention_one_pair),
 )  # fmt: skip
 
-_TWO_LAYERS = "Two layers: attention, Hyena and Mamba alone, of width 32, at most 3,000 steps, eight rates."
+_TWO_LAYERS = "Two layers: attention, Hyena and Mamba alone, of width 32, at most 3,000 steps, six rates."
 FIG2, FIG11 = (
     Item(
         name, "Two-layer models against width", "accuracy at the best rate of a finer grid and of Zoology's four rates",
@@ -191,8 +193,13 @@ FIG3, FIG12 = (
 
 def fig4_studies(scale: Scale) -> list[Study]:
     """As many pairs as the length holds, 1 and 2 layers."""
-    if scale == "tiny":  # its one setting is that already
-        return [*one_layer(scale), *two_layers(scale)]
+    if scale == "tiny":  # its one setting is that already: runs of fig3 and fig1
+        shallow = [model(mixer, scale, [8, 32], 1) for mixer in ("attention", "mamba")]
+        deep = [model("attention", scale, 32, 2)]
+        return [
+            study("scaling", scale, shallow, rates=SIX_RATES),
+            study("scaling-deep", scale, deep, rates=SIX_RATES, steps=LONGER),
+        ]
     if scale == "medium":  # what tells width, depth and parameters apart
         sizes = ((64, [1, 2]), (256, 1))
         models = [model(mixer, scale, width, layers) for mixer in ("attention", "mamba") for width, layers in sizes]
@@ -246,7 +253,7 @@ FIG4 = Item(
         ),
     ),
     differs(
-        tiny=_TWO_LAYERS,
+        tiny="Attention and Mamba of widths 8 and 32 with one layer, attention of width 32 with two, six rates.",
         small="Widths 64 and 256 in this item.",
         medium="16 pairs, attention and Mamba, width 64 with 1 and 2 layers and 256 with 1, four rates.",
     ),

@@ -125,7 +125,7 @@ NEWER = ["mamba", "mamba2", "deltanet"]
 
 
 def _widths(scale: Scale) -> list[int]:
-    return {"tiny": [16, 32], "medium": [128]}.get(scale) or [width for width in WIDTHS[scale] if width <= 256]
+    return {"tiny": [32], "medium": [128]}.get(scale) or [width for width in WIDTHS[scale] if width <= 256]
 
 
 def fig7_studies(scale: Scale) -> list[Study]:
