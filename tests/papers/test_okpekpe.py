@@ -269,6 +269,15 @@ def test_items_of_medium_share_runs():
     assert len(ids["depth"] & (ids["fig1"] | ids["fig3"])) == len(ids["depth"]) / 2
 
 
+@pytest.mark.parametrize("scale", ["tiny", "small", "medium"])
+def test_every_study_has_one_meaning(scale):
+    meant: dict[str, list[str]] = {}
+    for item in PAPER.items:
+        for grid in item.grids(scale):
+            ids = [run.id for run in grid.runs]
+            assert meant.setdefault(grid.study.name, ids) == ids
+
+
 def test_unknowns_name_controls_that_exist():
     named = {unknown.control for unknown in PAPER.unknown} - {""}
     assert named == {"filler", "stopping", "readings", "variants"} <= {item.name for item in PAPER.items}
