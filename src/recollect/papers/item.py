@@ -80,6 +80,8 @@ class Paper:
     """Those that it has."""
     unknown: tuple[Unknown, ...] = ()
     """What it does not state."""
+    minutes: Mapping[str, float] = field(default_factory=dict)
+    """Minutes at scale `tiny` on two cores, of `all` items together and of single ones by name."""
     looks_at: Callable[[Evidence], Iterable[str]] | None = None
     """The runs whose curves, slices and snapshots its items are drawn and judged from, by id; None: all of them."""
 

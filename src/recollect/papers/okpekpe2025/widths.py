@@ -169,7 +169,7 @@ ONE_LAYER_CLAIMS = (
           _attention_one_pair),
 )  # fmt: skip
 
-_TWO_LAYERS = "Two layers: attention, Hyena and Mamba alone, of width 32, at most 3,000 steps, six rates."
+_TWO_LAYERS = "Two layers: attention, Hyena and Mamba alone, of width 32, at most 2,500 steps, six rates."
 FIG2, FIG11 = (
     Item(
         name, "Two-layer models against width", "accuracy at the best rate of a finer grid and of Zoology's four rates",
