@@ -278,6 +278,11 @@ def test_every_study_has_one_meaning(scale):
             assert meant.setdefault(grid.study.name, ids) == ids
 
 
+def test_times_of_tiny_are_told_of_every_item_that_trains():
+    assert PAPER.minutes.keys() == {"all", *(item.name for item in PAPER.items if item.runs("tiny"))}
+    assert all(minutes <= 10 for item, minutes in PAPER.minutes.items() if item != "all")
+
+
 def test_unknowns_name_controls_that_exist():
     named = {unknown.control for unknown in PAPER.unknown} - {""}
     assert named == {"filler", "stopping", "readings", "variants"} <= {item.name for item in PAPER.items}
