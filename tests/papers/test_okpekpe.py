@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from recollect.analysis.window import ZOOLOGY_RATES
-from recollect.papers.judge import Evidence, judge
+from recollect.papers.judge import SCALES, Evidence, judge
 from recollect.papers.okpekpe2025 import PAPER
 from recollect.papers.okpekpe2025.decay import FASTER
 from recollect.train.spec import RunSpec
@@ -225,7 +225,104 @@ def test_items_share_runs():
 
 
 def test_zoologys_rates_are_in_the_finer_grid_at_every_scale():
-    for scale in ("tiny", "small", "paper"):
+    for scale in SCALES:
         rates = PAPER.item("fig2").studies(scale)[0].train["lr"]
         for rate in ZOOLOGY_RATES:
             assert any(math.isclose(rate, other, rel_tol=1e-9) for other in rates), (scale, rate)
+
+
+@pytest.mark.parametrize("scale", ["tiny", "small", "medium"])
+def test_the_task_is_zoologys_but_for_the_controls(scale):
+    for item in PAPER.items:
+        for run in item.runs(scale):
+            if run.task.kind != "mqar" or (item.name, run.task.filler) == ("filler", "random"):  # pyright: ignore
+                continue
+            assert run.task.filler == "blank"  # pyright: ignore[reportAttributeAccessIssue]
+            assert run.task.variant == "zoology" or item.name == "variants"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_the_papers_length_of_training_is_kept_where_claims_are_decided():
+    items = [
+        item for item in PAPER.items if item.name not in ("fig5", "table1", "table4")
+    ]  # copying, and 20 epochs by its text
+    for run in [*PAPER.item("fig1").runs("small"), *(run for item in items for run in item.runs("medium"))]:
+        assert (run.train.epochs, run.train.train_rows, run.train.stop_at) == (50, 100_000, 0.0)
+        assert run.train.precision == "bfloat16"
+
+
+def test_medium_has_copying_at_the_papers_sizes():
+    runs = PAPER.item("table1").runs("medium")
+    sizes = {(run.model.mixer.kind, run.model.layers, run.model.width) for run in runs}
+    assert sizes == {("attention", 12, 1024), ("mamba", 12, 1024), ("mamba", 24, 1024), ("mamba", 12, 1408)}
+    assert sizes == {
+        (run.model.mixer.kind, run.model.layers, run.model.width) for run in PAPER.item("table1").runs("paper")
+    }
+
+
+def test_items_of_medium_share_runs():
+    ids = {item.name: {run.id for run in item.runs("medium")} for item in PAPER.items}
+    assert ids["stopping"] == ids["fig1"] < ids["fig2"]
+    filler = [run for run in PAPER.item("filler").runs("medium") if run.task.filler == "blank"]  # pyright: ignore
+    assert {run.id for run in filler if run.model.title in ("attention", "mamba", "hyena")} <= ids["fig1"]
+    assert {run.id for run in filler if run.model.layers == 1} <= ids["table3"]
+    assert len(ids["readings"] & ids["fig1"]) == 2 * 21, "Mamba and attention as they are elsewhere"
+    assert len(ids["depth"] & (ids["fig1"] | ids["fig3"])) == len(ids["depth"]) / 2
+
+
+@pytest.mark.parametrize("scale", ["tiny", "small", "medium"])
+def test_every_study_has_one_meaning(scale):
+    meant: dict[str, list[str]] = {}
+    for item in PAPER.items:
+        for grid in item.grids(scale):
+            ids = [run.id for run in grid.runs]
+            assert meant.setdefault(grid.study.name, ids) == ids
+
+
+def test_times_of_tiny_are_told_of_every_item_that_trains():
+    assert PAPER.minutes.keys() == {"all", *(item.name for item in PAPER.items if item.runs("tiny"))}
+    assert all(minutes <= 10 for item, minutes in PAPER.minutes.items() if item != "all")
+
+
+def test_unknowns_name_controls_that_exist():
+    named = {unknown.control for unknown in PAPER.unknown} - {""}
+    assert named == {"filler", "stopping", "readings", "variants"} <= {item.name for item in PAPER.items}
+
+
+def test_stopping_reads_the_same_runs_by_three_rules(made_up):
+    """A run that solves and falls back counts by its best measurement and with a stop at 99 %, not by its last step."""
+
+    def measured(run: RunSpec) -> list[dict[str, float]]:
+        return [
+            {"step": step, "accuracy": accuracy} for step, accuracy in ((10, 0.5), (20, 0.991), (30, 0.999), (40, 0.2))
+        ]
+
+    evidence = made_up(PAPER.item("stopping"), "tiny", constant(0.2), measured)
+    _, table = PAPER.item("stopping").draw(evidence, "")
+    means = table.groupby("rule")["mean"].mean()
+    assert means["last step"] == pytest.approx(0.2)
+    assert means["best measurement"] == pytest.approx(0.999)
+    assert means["stop at 99%"] == pytest.approx(0.991)
+    assert (table.loc[table["rule"] == "last step", "decades"] == 0).all()
+    assert (table.loc[table["rule"] != "last step", "decades"] > 1).all()
+
+
+def test_readings_are_told_apart_though_their_titles_are_alike(made_up):
+    def law(run: RunSpec) -> float:
+        return 0.9 if run.model.mixer.options.get("conv_causal") is False else 0.4
+
+    _, table = PAPER.item("readings").draw(made_up(PAPER.item("readings"), "medium", law), "")
+    found = table.set_index("reading")["accuracy"]
+    assert len(found) == 16
+    assert {name for name in found.index if found[name] > 0.5} == {
+        f"attention, centred convolution on {part}" for part in "kvq"
+    }
+
+
+@pytest.mark.parametrize("item", [item.name for item in PAPER.items])
+def test_items_are_drawn_at_medium(item, made_up):
+    one = PAPER.item(item)
+    evidence = made_up(one, "medium", by_width, lambda run: curve(True, True)[::20])
+    figure, numbers = one.draw(evidence, one.caption(evidence))
+    assert len(figure.axes) > 0
+    assert len(numbers) or one.measure
+    assert not evidence.asked or "Scale medium" in one.caption(evidence)

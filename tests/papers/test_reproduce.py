@@ -88,7 +88,7 @@ def test_a_paper_is_trained_drawn_and_judged(made, tmp_path):
     records = made_up(store, out)
     assert trained(store) == 4, "items share runs"
     assert {p.name for p in out.iterdir()} == {
-        "one.png", "one.svg", "one.csv", "two.png", "two.svg", "two.csv", "verdicts.json", "verdicts.md",
+        "one.png", "one.svg", "one.csv", "two.png", "two.svg", "two.csv", "verdicts.json", "verdicts.md", "runs.csv",
     }  # fmt: skip
     assert [r["answer"] for r in records] == ["does not hold", "holds"], "what did not hold comes first"
     assert json.loads((out / "verdicts.json").read_text()) == records
@@ -181,6 +181,11 @@ def test_unknown_names_are_refused(tmp_path):
         reproduce("okpekpe2025/fig1", scale="large", store=tmp_path / "s.sqlite")
 
 
+def test_a_paper_without_a_scale_says_which_it_has(tmp_path):
+    with pytest.raises(SpecError, match="zoology2024 has no scale 'medium'; choose from: tiny, small, paper"):
+        reproduce("zoology2024", scale="medium", store=tmp_path / "s.sqlite")
+
+
 def test_decay_is_measured_at_the_best_rate_before_and_after(tmp_path):
     study = Study(name="d", task=TASK, model={"mixer": NEWER, "width": [8, 16], "layers": 1}, train=TRAIN)
     store = Store(tmp_path / "s.sqlite", create=True)
@@ -207,6 +212,9 @@ def test_the_commands(tmp_path):
     listed = command("papers", "zoology2024", "--scale", "tiny", cwd=tmp_path)
     assert listed.returncode == 0, listed.stderr
     assert "tradeoff" in listed.stdout
+    told = command("papers", "okpekpe2025", "--scale", "tiny", cwd=tmp_path)
+    assert "minutes on 2 cores" in " ".join(told.stdout.split())
+    assert "task.filler" in told.stdout, "what the paper does not state is told with it"
     drawn = command("reproduce", "okpekpe2025/fig8-10", cwd=tmp_path)
     assert drawn.returncode == 0, drawn.stderr
     folder = tmp_path / "results" / "reproductions" / "tiny" / "okpekpe2025"

@@ -269,7 +269,7 @@ def test_items_share_their_runs():
     assert len(set(runs)) < len(runs) / 3
 
 
-@pytest.mark.parametrize("scale", ["tiny", "small", "paper"])
+@pytest.mark.parametrize("scale", ["tiny", "small", "medium", "paper"])
 def test_every_study_has_one_meaning(scale):
     """One name, one set of runs: a study is trained once for all its items."""
     meant: dict[str, list[str]] = {}
@@ -301,3 +301,21 @@ def test_the_best_rate_is_the_one_that_gets_there_soonest():
     chosen = view(Evidence("paper", pd.DataFrame(rows), len(rows)))
     assert list(chosen["train.lr"]) == [1e-4] * 3
     assert set(chosen["name"]) == {"RoPE"}
+
+
+def test_medium_trains_longer_and_longer_rows_where_small_decided_nothing():
+    suffix = PAPER.item("fig3a").runs("medium")
+    assert {run.train.total_steps for run in suffix} == {40_000}, "one schedule, so that examples can be compared"
+    assert len({run.train.seed for run in suffix}) == 5
+    assert {run.task.length for run in PAPER.item("fig7a").runs("medium")} == {64}  # pyright: ignore[reportAttributeAccessIssue]
+    others = [run for run in PAPER.item("fig3b").runs("medium") if run.id not in {one.id for one in suffix}]
+    assert len(others) == 2 * 2 * 3, "Mamba2 with two and four times the state, two rates, three seeds"
+
+
+def test_items_of_medium_share_runs():
+    ids = {item.name: {run.id for run in item.runs("medium")} for item in PAPER.items}
+    assert ids["fig3a"] == ids["fig4b"] == ids["fig5"]
+    assert ids["fig4c"] == ids["fig6"] == ids["fig14"]
+    for name in ("fig8", "fig9", "fig10", "fig11", "fig17", "fig18", "fig22"):
+        assert ids[name] <= ids["fig7a"], name
+    assert len(ids["tying"] - ids["fig7a"]) == 3 * 2 * 3, "the tied ones"

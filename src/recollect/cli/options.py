@@ -52,8 +52,9 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Also expand a grid of mo
 ScaleOption = Annotated[
     str,
     typer.Option(
-        help="tiny: a CPU; small: one GPU; paper: the protocol as printed.",
-        autocompletion=completes(("tiny", "small", "paper")),
+        help="tiny: minutes an item on two cores, about an hour a paper; small: an hour of one GPU a paper; medium: one or two "
+        "hours of an H200; paper: the protocol as printed. Left out: tiny, or all of --from-runs.",
+        autocompletion=completes(("tiny", "small", "medium", "paper")),
     ),
 ]
 

@@ -29,12 +29,12 @@ def reproduce(
             metavar="PAPER[/ITEM]", help="A figure or table, or a whole paper.", autocompletion=complete_paper
         ),
     ],
-    scale: ScaleOption = "tiny",
+    scale: ScaleOption = "",
     store: StoreOption = DEFAULT_STORE,
     device: DeviceOption = "auto",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the results; left out: results/reproductions/SCALE/PAPER.")
-    ] = None,
+    to: Annotated[Path, typer.Option(help="Folder for the results, which go to SCALE/PAPER in it.")] = Path(
+        "results/reproductions"
+    ),
     executor: ExecutorOption = "local",
     address: AddressOption = "auto",
     workers: WorkersOption = 0,
@@ -42,15 +42,29 @@ def reproduce(
     draw_only: Annotated[
         bool, typer.Option("--draw-only", help="Train nothing: draw and judge what there is.")
     ] = False,
+    from_runs: Annotated[
+        bool, typer.Option("--from-runs", help="Train nothing: draw and judge again from runs kept in files.")
+    ] = False,
+    runs: Annotated[Path, typer.Option(help="Where --from-runs finds SCALE/PAPER/runs.csv.")] = Path(
+        "docs/reproductions"
+    ),
 ) -> None:
     """Train what a figure, a table or a whole paper needs, draw it, and judge the claims it stands for."""
     from recollect.cli.tables import reproduction_plan_table, verdict_table
-    from recollect.papers.reproduce import chosen, grids_of, plans
+    from recollect.papers.reproduce import chosen, grids_of, plans, scales_in
     from recollect.papers.reproduce import reproduce as make
     from recollect.store.store import Store
     from recollect.study.progress import Progress
     from recollect.train.device import choose_device
 
+    paper = what.partition("/")[0]
+    if from_runs:
+        for word in [scale] if scale else scales_in(what, runs):
+            made = make(what, scale=word, out=to / word / paper, from_runs=runs)
+            console.print(verdict_table(f"{made.paper.title}, scale {word}", made.records))
+            console.print(f"Pictures, numbers and verdicts: {made.folder}")
+        return
+    scale = scale or "tiny"
     _, items, size = chosen(what, scale)
     if grids_of(items, size) and not draw_only:
         on = choose_device(device) if executor == "local" else device
@@ -58,8 +72,8 @@ def reproduce(
         planned = plans(items, size, known, "cuda" if on == "auto" else on, cohort)
         console.print(reproduction_plan_table(f"{what} at scale {scale}", planned, on))
     made = make(
-        what, scale=scale, store=store, out=out, draw_only=draw_only, device=device, executor=executor, workers=workers,
-        cohort=cohort, progress=Progress(console), options={"address": address},
+        what, scale=scale, store=store, out=to / scale / paper, draw_only=draw_only, device=device, executor=executor,
+        workers=workers, cohort=cohort, progress=Progress(console), options={"address": address},
     )  # fmt: skip
     if made.outcome:
         tell_trained(made.outcome)

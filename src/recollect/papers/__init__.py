@@ -1,4 +1,4 @@
-"""The papers, item by item: each figure or table is a study at three scales, a drawing and the claims it stands for."""
+"""The papers, item by item: each figure or table is a study at several scales, a drawing and the claims it stands for."""
 
 from typing import TYPE_CHECKING
 

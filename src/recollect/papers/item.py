@@ -1,19 +1,20 @@
-"""An item: one figure or table of a paper, with its studies at three scales, its drawing and its claims."""
+"""An item: one figure or table of a paper, with its studies at each scale, its drawing and its claims."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from recollect.papers.judge import Claim, Evidence, Scale
+from recollect.papers.judge import SCALES, Claim, Evidence, Scale
 from recollect.spec import SpecError, nearest
 from recollect.store import frames
 from recollect.store.store import Store
 from recollect.study.run import Grid, expand
 from recollect.study.spec import Study, distinct
+from recollect.train.protocols import Unknown
 from recollect.train.spec import RunSpec
 
 Drawing = tuple[Figure, pd.DataFrame]
@@ -75,6 +76,14 @@ class Paper:
     name: str
     title: str
     items: tuple[Item, ...]
+    scales: tuple[Scale, ...] = SCALES
+    """Those that it has."""
+    unknown: tuple[Unknown, ...] = ()
+    """What it does not state."""
+    minutes: Mapping[str, float] = field(default_factory=dict)
+    """Minutes at scale `tiny` on two cores, of `all` items together and of single ones by name."""
+    looks_at: Callable[[Evidence], Iterable[str]] | None = None
+    """The runs whose curves, slices and snapshots its items are drawn and judged from, by id; None: all of them."""
 
     def item(self, name: str) -> Item:
         """The item of that name."""
@@ -102,8 +111,11 @@ def gather(item: Item, scale: Scale, store: Store) -> Evidence:
         frames = [found for name in names if not (found := make(store, name)).empty]
         return pd.concat(frames, ignore_index=True).drop_duplicates(key) if frames else pd.DataFrame()
 
+    return evidence_of(item, scale, **{which: frame(which) for which in ("runs", *item.needs)})
+
+
+def evidence_of(item: Item, scale: Scale, **frames: pd.DataFrame) -> Evidence:
+    """Evidence on an item from frames, with how many runs it has at the scale."""
     runs = item.runs(scale)
     asked_of = Counter(run.model.title for run in runs)
-    return Evidence(
-        scale, asked=len(runs), asked_of=asked_of, **{which: frame(which) for which in ("runs", *item.needs)}
-    )
+    return Evidence(scale, asked=len(runs), asked_of=asked_of, **{"runs": pd.DataFrame(), **frames})

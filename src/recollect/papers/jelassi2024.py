@@ -257,4 +257,5 @@ PAPER = Paper(
             ("curves",),
         ),
     ),
+    ("tiny", "small", "paper"),
 )

@@ -17,8 +17,8 @@ import pandas as pd
 from recollect.analysis.scaling import at_best_rate
 from recollect.analysis.window import THRESHOLD, windows
 
-Scale = Literal["tiny", "small", "paper"]
-SCALES: tuple[Scale, ...] = ("tiny", "small", "paper")
+Scale = Literal["tiny", "small", "medium", "paper"]
+SCALES: tuple[Scale, ...] = ("tiny", "small", "medium", "paper")
 Answer = Literal["holds", "does not hold", "not seen at this scale", "not enough runs"]
 ANSWERS: tuple[Answer, ...] = ("does not hold", "not seen at this scale", "not enough runs", "holds")
 """In the order in which they are told: what did not hold comes first."""

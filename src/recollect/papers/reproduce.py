@@ -2,6 +2,7 @@
 
 OUT/ITEM.png, ITEM.svg, ITEM.csv      the drawing and the numbers in it
 OUT/verdicts.md, verdicts.json        what became of each claim, what did not hold first
+OUT/runs.csv and others               the runs, from which all of this can be made again (papers/kept.py)
 """
 
 import dataclasses
@@ -17,6 +18,7 @@ from recollect.figures.style import save
 from recollect.papers import PAPERS
 from recollect.papers.item import Item, Paper, gather
 from recollect.papers.judge import ANSWERS, SCALES, Evidence, Scale, judge
+from recollect.papers.kept import RUNS, keep, kept
 from recollect.spec import SpecError, digest, nearest
 from recollect.store import DEFAULT_STORE
 from recollect.store.store import Store
@@ -62,6 +64,8 @@ def chosen(what: str, scale: str) -> tuple[Paper, list[Item], Scale]:
         raise SpecError(f"unknown scale {scale!r}: {nearest(scale, SCALES)}")
     name, _, item = what.partition("/")
     paper = PAPERS.find(name)
+    if scale not in paper.scales:
+        raise SpecError(f"{name} has no scale {scale!r}; choose from: {', '.join(paper.scales)}")
     return paper, [paper.item(item)] if item else list(paper.items), scale
 
 
@@ -88,6 +92,7 @@ def reproduce(
     store: Store | str | Path = DEFAULT_STORE,
     out: str | Path | None = None,
     draw_only: bool = False,
+    from_runs: str | Path | None = None,
     device: str = "auto",
     **options: Any,
 ) -> Reproduction:
@@ -95,31 +100,52 @@ def reproduce(
 
     Args:
         what: `PAPER` or `PAPER/ITEM`, such as `okpekpe2025/fig7`.
-        scale: `tiny`, `small` or `paper`.
+        scale: `tiny`, `small`, `medium` or `paper`.
         store: the results file.
         out: the folder for pictures, numbers and verdicts; `results/reproductions/SCALE/PAPER` unless given.
         draw_only: train nothing, and draw and judge what the store has.
+        from_runs: a folder with reproductions by scale and paper, such as `docs/reproductions`: draw and judge again what it has
+            from the runs kept there, without training and without a store.
         device: where runs are trained and models measured.
         options: those of `recollect.run`: `executor`, `workers`, `cohort`, `progress` and others.
     """
     paper, items, size = chosen(what, scale)
     folder = Path(out or Path("results/reproductions") / scale / paper.name)
-    kept = store if isinstance(store, Store) else Store(store, create=True)
-    grids = grids_of(items, size)
-    outcome = None
-    if draw_only:
-        with kept.writing() as writer:
-            for grid in grids:
-                writer.add_study(grid.study.name, grid.study.to_yaml(), grid.runs)
-    elif grids:
-        outcome = run(grids, store=kept, device=device, **options)
-    records = []
-    for item in items:
-        evidence = _with_measured(item, gather(item, size, kept), kept, "" if draw_only else device)
-        records += _show(paper, item, evidence, folder, f"recollect reproduce {paper.name}/{item.name} --scale {scale}")
+    command = f"recollect reproduce {paper.name}/{{}} --scale {scale}"
+    outcome, records = None, []
+    if from_runs:
+        source = Path(from_runs) / scale / paper.name
+        items = items if "/" in what else [item for item in items if (source / f"{item.name}.csv").exists()]
+        for item in items:
+            records += _show(paper, item, kept(item, size, source), folder, command.format(item.name))
+    else:
+        store = store if isinstance(store, Store) else Store(store, create=True)
+        outcome = _train(grids_of(items, size), store, draw_only, device, options)
+        for item in items:
+            found = _with_measured(item, gather(item, size, store), store, "" if draw_only else device)
+            records += _show(paper, item, keep(paper, item, found, folder), folder, command.format(item.name))
     names = {item.name for item in items}
     every = write_verdicts(records, paper, folder)
     return Reproduction(paper, size, folder, [record for record in every if record["item"] in names], outcome)
+
+
+def scales_in(what: str, folder: Path) -> list[Scale]:
+    """The scales at which a folder has runs of a paper."""
+    paper = PAPERS.find(what.partition("/")[0])
+    found: list[Scale] = [scale for scale in paper.scales if (folder / scale / paper.name / RUNS).exists()]
+    if not found:
+        raise SpecError(f"no runs of {paper.name} in {folder}: looked for SCALE/{paper.name}/{RUNS}")
+    return found
+
+
+def _train(grids: list[Grid], store: Store, draw_only: bool, device: str, options: dict[str, Any]) -> Outcome | None:
+    """Train what the store does not have; or only let it know which runs the studies have."""
+    if not draw_only:
+        return run(grids, store=store, device=device, **options) if grids else None
+    with store.writing() as writer:
+        for grid in grids:
+            writer.add_study(grid.study.name, grid.study.to_yaml(), grid.runs)
+    return None
 
 
 def _with_measured(item: Item, evidence: Evidence, store: Store, device: str) -> Evidence:

@@ -248,5 +248,6 @@ TRADEOFF = Item(
     {scale: f"{text} {BASED_LESS}" for scale, text in MIXTURE_LESS.items()},
 )
 PAPER = Paper(
-    NAME, "Arora et al., Zoology: measuring and improving recall (and the Based paper's trade-off)", (FIG2, TRADEOFF)
-)
+    NAME, "Arora et al., Zoology: measuring and improving recall (and the Based paper's trade-off)", (FIG2, TRADEOFF),
+    ("tiny", "small", "paper"),
+)  # fmt: skip

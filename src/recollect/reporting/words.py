@@ -1,11 +1,9 @@
 """A study in words: what it asked, and what nobody had stated."""
 
-import inspect
-import re
 from collections.abc import Sequence
 from typing import Any
 
-from recollect.train.protocols import PROTOCOLS
+from recollect.train.protocols import UNKNOWN
 
 
 def question(runs: dict[str, list[Any]], given: dict[str, Any]) -> str:
@@ -28,16 +26,12 @@ def question(runs: dict[str, list[Any]], given: dict[str, Any]) -> str:
 
 
 def unknowns(given: dict[str, Any]) -> list[str]:
-    """What the protocol that a study names had to choose itself: its lines that are marked so."""
+    """What the protocol that a study names had to choose itself."""
     train = given.get("train")
     parts = train if isinstance(train, list) else [train]
     named = {part.get("protocol") for part in parts if isinstance(part, dict)}
-    found = []
-    for name in PROTOCOLS:
-        if name in named:
-            marked = re.findall(r'"(\w+)": (\S+),  # unknown: (.+)', inspect.getsource(PROTOCOLS.find(name)))
-            found += [f"{name}: train.{field} is {value}; {why}" for field, value, why in marked]
-    return found
+    unstated = ((name, unknown) for name in UNKNOWN if name in named for unknown in UNKNOWN[name])
+    return [f"{name}: {unknown.name} is {unknown.chosen}; {unknown.why}" for name, unknown in unstated]
 
 
 def _values(values: Sequence[Any]) -> str:

@@ -1,10 +1,10 @@
 """The training protocols of the papers, as presets of TrainSpec; any field a study gives itself comes first.
 
-What a source does not state is chosen here and marked `unknown`.
+What a source does not state is chosen here and listed in `UNKNOWN`.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from recollect.spec.registry import Registry
 from recollect.train.optimisers import OPTIMISERS
@@ -15,13 +15,40 @@ if TYPE_CHECKING:
 Fields = dict[str, Any]
 
 
+class Unknown(NamedTuple):
+    """Something that a source does not state."""
+
+    name: str
+    """The field of a run's specification, or what it is in words."""
+    chosen: str
+    why: str
+    control: str = ""
+    """The item of the paper that shows whether it matters, where there is one."""
+
+
+UNKNOWN: dict[str, tuple[Unknown, ...]] = {
+    "okpekpe2025": (
+        Unknown("train.lr", "17 rates from 1e-5 to 1e-1", "a finer grid than Zoology's, not listed"),
+        Unknown("train.schedule", "cosine", "the shape of the decay after warm-up; Zoology's"),
+        Unknown("train.clip", "0", "no clipping is named"),
+        Unknown("train.stop_at", "0", "Zoology's code ends a run above 99 %; the text has 50 epochs", "stopping"),
+        Unknown("accuracy", "at the last step", "or that of the best epoch", "stopping"),
+    ),
+    "retrievit2026": (
+        Unknown("train.decay", "matrices", "which parameters decay"),
+        Unknown("train.seed", "one for data and weights", "what the seeds decide"),
+        Unknown("curves", "the runs of the best rate", "whether curves pool the rates or pick one"),
+    ),
+}
+"""By protocol: what its source does not state about training."""
+
+
 def okpekpe2025(task: "Task") -> Fields:
     """Okpekpe & Orvieto, A.2: 50 epochs over 100,000 rows, AdamW, linear warm-up over a tenth of the run."""
     batch = 512 if task.row_length < 256 else 256 if task.row_length < 512 else 128
     return {
         "epochs": 50, "train_rows": 100_000, "test_rows": 3000, "batch": batch, "weight_decay": 0.1, "warmup": 0.1,
-        "schedule": "cosine",  # unknown: the shape of the decay; Zoology's
-        "clip": 0.0,  # unknown: none is named
+        "schedule": "cosine", "clip": 0.0,
         "eval_every": 49,  # four points an epoch, to see a transition inside one
     }  # fmt: skip
 

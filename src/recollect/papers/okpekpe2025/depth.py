@@ -3,7 +3,7 @@
 from recollect.figures.panels import lines_figure
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Finding, Scale, all_of, best, exceeds, not_
-from recollect.papers.okpekpe2025.settings import ALL, FINE, MAIN, differs, model, study
+from recollect.papers.okpekpe2025.settings import ALL, FINE, FOUR_RATES, MAIN, differs, model, study
 from recollect.papers.okpekpe2025.widths import best_table
 from recollect.study.spec import Study
 
@@ -13,6 +13,9 @@ ADDS = 0.05
 
 def depth_studies(scale: Scale) -> list[Study]:
     """One to four layers at one width; at `tiny` to three."""
+    if scale == "medium":  # one and two layers are those of fig3 and fig1
+        deep = [model(mixer, scale, 64, [1, 2, 3, 4]) for mixer in ("attention", "mamba")]
+        return [study("depth", scale, deep, rates=FOUR_RATES)]
     width = {"tiny": 32, "small": 64, "paper": 128}[scale]
     mixers, layers = (["attention", "mamba"], [1, 2, 3]) if scale == "tiny" else (MAIN, [1, 2, 3, 4])
     settings = {"paper": [(256, 16)]}.get(scale)
@@ -55,5 +58,7 @@ DEPTH = Item(
     differs(
         "Setting and width of the sentence in section 4 are not stated: (256, 16), width 128.",
         tiny="At most three layers.",
+        small="Width 64.",
+        medium="Width 64, four rates.",
     ),
 )

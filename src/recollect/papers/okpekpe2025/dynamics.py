@@ -24,7 +24,17 @@ from recollect.papers.judge import (
     best,
     not_,
 )
-from recollect.papers.okpekpe2025.settings import MAIN, SETTINGS, WIDTHS, differs, model, study
+from recollect.papers.okpekpe2025.settings import (
+    AROUND,
+    MAIN,
+    SEEDS,
+    SETTINGS,
+    SIX_RATES,
+    WIDTHS,
+    differs,
+    model,
+    study,
+)
 from recollect.study.spec import Study
 
 ONE_PAIR, SHARE = 0.1, 2 / 3
@@ -33,8 +43,22 @@ ONE_PAIR, SHARE = 0.1, 2 / 3
 
 def studies(scale: Scale) -> list[Study]:
     """The one-layer models of Figure 3 at (256, 16), which the short version names."""
+    if scale == "medium":  # the widths that the figure shows, and the rates around the best
+        parts = {"attention": (256, AROUND[:3], 3), "mamba": (64, AROUND[2:6], 3), "hyena": (512, AROUND[1:3], 2)}
+        return [
+            study(
+                f"dynamics-{mixer}",
+                scale,
+                [model(mixer, scale, width, 1)],
+                [(256, 16)],
+                rates=rates,
+                seed=SEEDS[scale][:n],
+            )
+            for mixer, (width, rates, n) in parts.items()
+        ]
     setting = [(256, 16)] if scale == "paper" else SETTINGS[scale]
-    return [study("dynamics", scale, [model(mixer, scale, WIDTHS[scale], 1) for mixer in MAIN], setting)]
+    rates = SIX_RATES if scale == "tiny" else None
+    return [study("dynamics", scale, [model(mixer, scale, WIDTHS[scale], 1) for mixer in MAIN], setting, rates=rates)]
 
 
 def chosen(evidence: Evidence, name: str) -> pd.DataFrame:
@@ -160,6 +184,7 @@ FIG6 = Item(
         "(256, 16) by the short version; width: the smallest that solves, for attention the largest.",
         tiny="Smallest width that solves; where none does, the largest.",
         small="Smallest width that solves; where none does, the largest.",
+        medium="MQAR (256, 16) in this item; attention of width 256, Mamba of 64, Hyena of 512, 2 to 4 rates each.",
     ),
     needs=("curves",),
 )

@@ -1,8 +1,10 @@
 """The settings of Okpekpe & Orvieto at each scale, and the grids that its items are views of.
 
-`paper` is appendix A.2 as printed. `small` has the paper's vocabulary and set of rows, one setting, two widths and 6 epochs of
-smaller batches, which make as many steps as 12 epochs of the paper's: one GPU. `tiny` has 16 tokens, 4 pairs and 32 words, widths
-8 to 32 and at most 1,000 steps (2-layer models 3,000), and ends a run at 99 %: two CPU cores.
+The task is Zoology's, whose code the authors ran: blank filler, keys asked in the released generator's order (`UNKNOWN`).
+`paper` is appendix A.2 as printed. `medium` has its 50 epochs at the settings and widths that decide a claim, in bfloat16: an
+hour of one GPU. `small` has one setting, two widths and 6 epochs of smaller batches, which make as many steps as 12 epochs of the
+paper's. `tiny` has 16 tokens, 4 pairs and 32 words, widths 8 to 32 and at most 1,000 steps (2-layer models 2,500), and ends a run
+at 99 %: two CPU cores.
 """
 
 from collections.abc import Sequence
@@ -12,35 +14,70 @@ from recollect.analysis.window import ZOOLOGY_RATES
 from recollect.papers.judge import Scale
 from recollect.study.grid import axis
 from recollect.study.spec import Study
+from recollect.train.protocols import UNKNOWN as OF_PROTOCOLS
+from recollect.train.protocols import Unknown
 
 NAME = "okpekpe2025"
-SEEDS = {"tiny": [42, 123], "small": [42, 123, 777], "paper": [42, 123, 777]}
+SEEDS = {"tiny": [42, 123], "small": [42, 123, 777], "medium": [42, 123, 777], "paper": [42, 123, 777]}
+FIVE_SEEDS = [*SEEDS["medium"], 1234, 2025]
+"""Of `medium`, where a mean over seeds decides a claim."""
 FINE = {
     "tiny": axis("logspace", 1e-4, 1e-1, 10),  # Zoology's four are every second of the first seven
     "small": axis("logspace", 1e-4, 1e-1, 10),
+    "medium": axis("logspace", 1e-5, 1e-1, 13),  # the same steps, from a decade further down
     "paper": sorted({*axis("logspace", 1e-5, 1e-1, 17), *(float(f"{rate:.12g}") for rate in ZOOLOGY_RATES)}),
 }
 """The finer grid, Zoology's four rates among it."""
-SETTINGS = {"tiny": [(16, 4)], "small": [(64, 4)], "paper": [(64, 4), (128, 8), (256, 16), (512, 64)]}
+AROUND = [FINE["medium"][place] for place in (3, 5, 7, 8, 9, 10, 11)]
+FOUR_RATES = [FINE["medium"][place] for place in (5, 7, 9, 11)]
+"""Of `medium`: seven rates from 1e-4 to 4.6e-2, and four from 4.6e-4, so that the best has one on either side."""
+SETTINGS = {
+    "tiny": [(16, 4)], "small": [(64, 4)], "medium": [(64, 4)], "paper": [(64, 4), (128, 8), (256, 16), (512, 64)],
+}  # fmt: skip
 """Tokens and pairs."""
-DENSE = {"tiny": (16, 4), "small": (64, 16), "paper": (256, 64)}
+DENSE = {"tiny": (16, 4), "small": (64, 16), "medium": (64, 16), "paper": (256, 64)}
 """Figure 4: as many pairs as the length holds."""
-HARDEST = {"tiny": (16, 4), "small": (64, 4), "paper": (512, 64)}
+HARDEST = {"tiny": (16, 4), "small": (64, 4), "medium": (64, 4), "paper": (512, 64)}
 """Tables 2 to 4: one pair of 64 is 2 %."""
-WIDTHS = {"tiny": [8, 16, 32], "small": [64, 128], "paper": [64, 128, 256, 512, 1024, 2048]}
+WIDTHS = {"tiny": [8, 16, 32], "small": [64, 128], "medium": [64, 256], "paper": [64, 128, 256, 512, 1024, 2048]}
 """Of one-layer models."""
-ABLATION_WIDTH = {"tiny": 32, "small": 128, "paper": 256}
-"""Tables 2 and 3, and the control of variants."""
-POSITIONS_WIDTH = {"tiny": 32, "small": 64, "paper": 256}
+ABLATION_WIDTH = {"tiny": 32, "small": 128, "medium": 128, "paper": 256}
+"""Tables 2 and 3, and the controls of one-layer models."""
+POSITIONS_WIDTH = {"tiny": 32, "small": 64, "medium": 64, "paper": 256}
 """Table 4: sixteen models."""
-LARGER_BATCH: dict[Scale, dict[str, int]] = {"tiny": {"batch": 64}, "small": {}, "paper": {}}
+LARGER_BATCH: dict[Scale, dict[str, int]] = {"tiny": {"batch": 64}, "small": {}, "medium": {}, "paper": {}}
 """Figure 7, Tables 2 and 3: with half of that, 1-layer Mamba of width 32 does not reach 95 % in 1,000 steps."""
-LONGER, LONGER_RATES = 3000, [rate for place, rate in enumerate(FINE["tiny"]) if place not in (1, 9)]
-"""Steps and rates of 2-layer models at `tiny`: Mamba does not solve in 1,000."""
+LONGER, SIX_RATES = 2500, [FINE["tiny"][place] for place in (0, 2, 4, 5, 6, 8)]
+"""Of `tiny`: steps of 2-layer models, as Mamba does not solve in 1,000; and the rates of the larger items, so that each takes
+minutes: Zoology's four, one between them and one above."""
+MINUTES = {
+    **dict.fromkeys(("fig1", "fig2", "fig11", "stopping"), 9.7), **dict.fromkeys(("fig3", "fig12"), 9.4), "fig4": 4.5,
+    **dict.fromkeys(("fig5", "table1"), 9.7), "fig6": 5.0, **dict.fromkeys(("table2", "table3"), 8.6), "table4": 6.8,
+    "fig7": 7.8, "decay": 9.4, "depth": 4.5, "filler": 6.7, "readings": 8.4, "variants": 2.4, "all": 65.0,
+}  # fmt: skip
+"""Of each item at `tiny` on two cores (AMD EPYC, one thread each): computed from the time of a training step of each shape, as
+if no run ended early."""
 ALL = ["attention", "based", "h3", "hyena", "rwkv", "mamba"]
 RECURRENT = ["h3", "hyena", "rwkv", "mamba"]
 MAIN = ["attention", "hyena", "mamba"]
 """The models of Figure 1, and of the main text's Figures 2 and 3: which, the text does not say."""
+UNKNOWN: tuple[Unknown, ...] = (
+    *OF_PROTOCOLS[NAME],
+    Unknown("task.filler", "blank", "Zoology's figure 2 has it in every version; its class default is random", "filler"),
+    Unknown("task.variant", "zoology", "keys are asked in the order of the released generator", "variants"),
+    Unknown("task.roles", "split", "the text has one vocabulary, Zoology's code a half for keys and a half for values"),
+    Unknown("model.mlp", "gelu", "a layer is a mixer and an MLP, Mamba's too; Zoology's block for Mamba has none", "readings"),
+    Unknown("model.mlp_ratio", "4", "Zoology's class default is 1"),
+    Unknown("model.mixer.dt_init", "published", "Zoology's block for mixers with an MLP zeroes Mamba's step-size bias",
+            "readings"),
+    Unknown("model.mixer of S6 + MLP", "the scan alone", "whether it keeps Mamba's convolution", "readings"),
+    Unknown("model.mixer.conv_causal", "true", "the convolutions of Tables 2 and 3; kernel 4, no activation", "readings"),
+    Unknown("model.dropout_embedding", "0", "Zoology's figure 2 drops 0.1 of embeddings and attention weights", "readings"),
+    Unknown("model.tie", "true", "whether the head is the embedding"),
+    Unknown("model.positions", "learned", "the text gives positions to attention and Based, and no kind"),
+    Unknown("setting and width", "each item's small print", "of Figures 1, 6 and 7 and of Tables 2 to 4"),
+)  # fmt: skip
+"""What no version of the paper states, what is taken here, and the item that shows whether it matters."""
 
 _TINY = (
     "MQAR with 16 tokens, 4 pairs and 32 words; fresh rows, batch 32, at most 1,000 steps (ends at 99 %), head not tied, "
@@ -50,13 +87,19 @@ _SMALL = (
     "6 epochs of batches of 256 instead of 50 of 512, at most 10 learning rates, widths 64 and 128, MQAR (64, 4) (Figure 4: 16 "
     "pairs), bfloat16."
 )
-_UNKNOWN = "Not stated, so chosen: learning rates, tied head, random filler, cosine decay, learned positions"
-DIFFERS: dict[Scale, str] = {"tiny": _TINY, "small": f"{_SMALL} {_UNKNOWN}.", "paper": f"{_UNKNOWN}."}
+_MEDIUM = "50 epochs as in the paper, bfloat16; MQAR (64, 4)."
+_CHOSEN = (
+    "Not stated, so chosen: blank filler in Zoology's order, accuracy at the last step, an MLP after Mamba too, causal "
+    "convolutions, no dropout, learning rates, tied head, cosine decay, learned positions."
+)
+DIFFERS: dict[Scale, str] = {
+    "tiny": _TINY, "small": f"{_SMALL} {_CHOSEN}", "medium": f"{_MEDIUM} {_CHOSEN}", "paper": _CHOSEN,
+}  # fmt: skip
 
 
-def differs(paper: str = "", **scales: str) -> dict[Scale, str]:
-    """The small print of an item: what all have in common, and what it adds."""
-    added = {"paper": paper, "small": paper, **scales}
+def differs(text: str = "", /, **scales: str) -> dict[Scale, str]:
+    """The small print of an item: what all have in common, and what it adds; `text` for each scale but `tiny`."""
+    added = {"small": text, "medium": text, "paper": text, **scales}
     return {scale: f"{text} {added.get(scale, '')}".strip() for scale, text in DIFFERS.items()}
 
 
@@ -76,15 +119,21 @@ def train(scale: Scale, rates: Sequence[float] | None = None, **fields: Any) -> 
     how: dict[Scale, dict[str, Any]] = {
         "tiny": {"steps": 1000, "batch": 32, "eval_every": 25, "eval_rows": 256, "test_rows": 1024, "stop_at": 0.99},
         "small": {"protocol": NAME, "epochs": 6, "batch": 256, "precision": "bfloat16"},
+        "medium": {"protocol": NAME, "precision": "bfloat16"},
         "paper": {"protocol": NAME},
     }
     return {"lr": list(FINE[scale] if rates is None else rates), "seed": SEEDS[scale], **how[scale], **fields}
 
 
 def tasks(scale: Scale, settings: Sequence[tuple[int, int]], **fields: Any) -> list[dict[str, Any]]:
-    """MQAR at these settings."""
-    vocab = {"vocab": 32} if scale == "tiny" else {}
-    return [{"kind": "mqar", "length": length, "pairs": pairs, **vocab, **fields} for length, pairs in settings]
+    """MQAR at these settings, as Zoology's figure 2 has it unless `fields` say otherwise."""
+    given: dict[str, Any] = {
+        "filler": "blank",
+        "variant": "zoology",
+        **({"vocab": 32} if scale == "tiny" else {}),
+        **fields,
+    }
+    return [{"kind": "mqar", "length": length, "pairs": pairs, **given} for length, pairs in settings]
 
 
 def study(
@@ -102,17 +151,40 @@ def study(
 
 
 def one_layer(scale: Scale) -> list[Study]:
-    """Figures 3 and 12."""
-    return [study("one-layer", scale, [model(mixer, scale, WIDTHS[scale], 1) for mixer in ALL])]
+    """Figures 3 and 12; at `medium` without Based, which no claim is about."""
+    if scale == "medium":
+        models = [model(mixer, scale, WIDTHS[scale], 1) for mixer in ALL if mixer != "based"]
+        return [study("one-layer", scale, models, rates=FOUR_RATES)]
+    rates = SIX_RATES if scale == "tiny" else None
+    return [study("one-layer", scale, [model(mixer, scale, WIDTHS[scale], 1) for mixer in ALL], rates=rates)]
 
 
 def two_layers(scale: Scale) -> list[Study]:
-    """Figures 2 and 11; at `tiny` the models of Figure 1, which take longer to learn than those of one layer."""
+    """Figures 2 and 11; at `tiny` and `medium` the models of Figure 1."""
     if scale == "tiny":
         return [
-            study("two-layers", scale, [model(mixer, scale, 32, 2) for mixer in MAIN], rates=LONGER_RATES, steps=LONGER)
+            study("two-layers", scale, [model(mixer, scale, 32, 2) for mixer in MAIN], rates=SIX_RATES, steps=LONGER)
         ]
+    if scale == "medium":
+        longer = study("two-layers", scale, [model(mixer, scale, 64, 2) for mixer in MAIN], [(128, 8)], rates=AROUND)
+        return [*windows(scale), longer]
     return [study("two-layers", scale, [model(mixer, scale, WIDTHS[scale], 2) for mixer in ALL])]
+
+
+def windows(scale: Scale) -> list[Study]:
+    """Figure 1 but for `tiny`: at `small` as at `paper`, in bfloat16; at `medium` Mamba has five seeds, and Hyena also a width
+    above the length, which the paper says it needs."""
+    if scale == "medium":
+        attention, hyena, mamba = ([model(mixer, scale, 64, 2)] for mixer in MAIN)
+        return [
+            study("windows", scale, attention + hyena),
+            study("windows-mamba", scale, mamba, seed=FIVE_SEEDS),
+            study("windows-wide", scale, [model("hyena", scale, 128, 2)], rates=AROUND),
+        ]
+    models = [model(mixer, "paper", 64, 2) for mixer in MAIN]
+    short = {"precision": "bfloat16"} if scale == "small" else {}
+    full = study("windows", "paper", models, [(64, 4)], rates=axis("logspace", 1e-5, 1e-1, 17), **short)
+    return [full.model_copy(update={"name": f"{NAME}.windows.{scale}"})]
 
 
 def setting(row: Any) -> str:

@@ -23,8 +23,11 @@ from recollect.papers.judge import (
 from recollect.papers.okpekpe2025.settings import (
     ALL,
     DENSE,
+    FOUR_RATES,
+    LONGER,
     MAIN,
     RECURRENT,
+    SIX_RATES,
     WIDTHS,
     differs,
     model,
@@ -166,14 +169,14 @@ ONE_LAYER_CLAIMS = (
           _attention_one_pair),
 )  # fmt: skip
 
-_TWO_LAYERS = "Two layers: attention, Hyena and Mamba alone, of width 32, at most 3,000 steps, eight rates."
+_TWO_LAYERS = "Two layers: attention, Hyena and Mamba alone, of width 32, at most 2,500 steps, six rates."
 FIG2, FIG11 = (
     Item(
         name, "Two-layer models against width", "accuracy at the best rate of a finer grid and of Zoology's four rates",
         draw_widths(f"{title}: accuracy of 2-layer models against width", models), two_layers, claims,
         differs(
             "Zoology's official values are not drawn: the text does not give them.",
-            tiny=_TWO_LAYERS,
+            tiny=_TWO_LAYERS, medium="Width 64 (Hyena also 128); also MQAR (128, 8), with 7 rates.",
         ),
     )
     for name, title, models, claims in (("fig2", "Figure 2", MAIN, TWO_LAYER_CLAIMS), ("fig11", "Figure 11", ALL, ()))
@@ -182,7 +185,7 @@ FIG3, FIG12 = (
     Item(
         name, "One-layer models against width", "recurrent models gain with width, attention stays at one pair",
         draw_widths(f"{title}: accuracy of 1-layer models against width", models), one_layer, claims,
-        differs("Based has both of its parts in its one layer."),
+        differs("Based has both of its parts in its one layer.", medium="Widths 64 and 256, four rates, no Based."),
     )
     for name, title, models, claims in (("fig3", "Figure 3", MAIN, ONE_LAYER_CLAIMS), ("fig12", "Figure 12", ALL, ()))
 )  # fmt: skip
@@ -190,8 +193,17 @@ FIG3, FIG12 = (
 
 def fig4_studies(scale: Scale) -> list[Study]:
     """As many pairs as the length holds, 1 and 2 layers."""
-    if scale == "tiny":  # its one setting is that already
-        return [*one_layer(scale), *two_layers(scale)]
+    if scale == "tiny":  # its one setting is that already: runs of fig3 and fig1
+        shallow = [model(mixer, scale, [8, 32], 1) for mixer in ("attention", "mamba")]
+        deep = [model("attention", scale, 32, 2)]
+        return [
+            study("scaling", scale, shallow, rates=SIX_RATES),
+            study("scaling-deep", scale, deep, rates=SIX_RATES, steps=LONGER),
+        ]
+    if scale == "medium":  # what tells width, depth and parameters apart
+        sizes = ((64, [1, 2]), (256, 1))
+        models = [model(mixer, scale, width, layers) for mixer in ("attention", "mamba") for width, layers in sizes]
+        return [study("scaling", scale, models, [DENSE[scale]], rates=FOUR_RATES)]
     widths = [64, 256] if scale == "small" else WIDTHS[scale]
     mixers = MAIN if scale == "small" else ALL
     return [study("scaling", scale, [model(mixer, scale, widths, [1, 2]) for mixer in mixers], [DENSE[scale]])]
@@ -240,5 +252,9 @@ FIG4 = Item(
             _depth_helps,
         ),
     ),
-    differs(tiny=_TWO_LAYERS),
+    differs(
+        tiny="Attention and Mamba of widths 8 and 32 with one layer, attention of width 32 with two, six rates.",
+        small="Widths 64 and 256 in this item.",
+        medium="16 pairs, attention and Mamba, width 64 with 1 and 2 layers and 256 with 1, four rates.",
+    ),
 )

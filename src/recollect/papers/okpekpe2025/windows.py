@@ -9,24 +9,23 @@ from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Finding, Scale, all_of, at_least, at_most, best, exceeds, window_of
 from recollect.papers.okpekpe2025.settings import (
     DIFFERS,
+    FINE,
     LARGER_BATCH,
-    MAIN,
-    NAME,
     SETTINGS,
     WIDTHS,
     differs,
     model,
     study,
     two_layers,
+    windows,
 )
-from recollect.study.grid import axis
 from recollect.study.spec import Study
 
 WIDER = 0.25
 """Decades by which a window must be wider to count: a quarter, the grid's step at scale `paper`."""
 NARROW = 1.0
 """Decades that a narrow window has at most."""
-WIDTH = {"tiny": 32, "small": 64, "paper": 64}
+WIDTH = {"tiny": 32, "small": 64, "medium": 64, "paper": 64}
 """Of Figure 1."""
 
 
@@ -42,13 +41,8 @@ def wider(wide: pd.DataFrame, narrow: pd.DataFrame, names: tuple[str, str], own_
 
 
 def fig1_studies(scale: Scale) -> list[Study]:
-    """Attention, Hyena and Mamba with two layers; at `small` as at `paper`, in bfloat16."""
-    if scale == "tiny":
-        return two_layers(scale)
-    models = [model(mixer, "paper", WIDTH[scale], 2) for mixer in MAIN]
-    short = {"precision": "bfloat16"} if scale == "small" else {}
-    full = study("windows", "paper", models, [(64, 4)], rates=axis("logspace", 1e-5, 1e-1, 17), **short)
-    return [full.model_copy(update={"name": f"{NAME}.windows.{scale}"})]
+    """Attention, Hyena and Mamba with two layers."""
+    return two_layers(scale) if scale == "tiny" else windows(scale)
 
 
 def _fig1_runs(evidence: Evidence, name: str) -> pd.DataFrame:
@@ -76,9 +70,9 @@ def draw_fig1(evidence: Evidence, caption: str) -> Drawing:
     """Accuracy against learning rate, with each model's window."""
     runs = evidence.runs
     if len(runs):
-        runs = runs.loc[
-            (runs["model.width"] == WIDTH[evidence.scale]) & (runs["model.layers"] == 2) & runs["model"].isin(MAIN)
-        ]
+        own = zip(runs["model"], runs["model.width"], strict=True)
+        name = [model if width == WIDTH[evidence.scale] else f"{model}, width {width}" for model, width in own]
+        runs = runs.assign(configuration=name, model=name)
     title = "Figure 1: accuracy against learning rate, 2 layers"
     table = summary(runs, ["model", "train.lr"])
     if runs.empty:
@@ -86,7 +80,7 @@ def draw_fig1(evidence: Evidence, caption: str) -> Drawing:
     small_print = (
         f"{caption} Band: lowest to highest seed; bars: windows at {THRESHOLD:g}; dashed: Zoology's four rates."
     )
-    return window_figure(runs.assign(configuration=runs["model"]), title, small_print), table
+    return window_figure(runs, title, small_print), table
 
 
 BOTH: tuple[Scale, ...] = ("small", "paper")
@@ -118,7 +112,11 @@ FIG1 = Item(
         ),
     ),
     {
-        **differs("Setting (64, 4), width 64.", tiny="Width 32, at most 3,000 steps."),
+        **differs(
+            "Setting (64, 4), width 64.",
+            tiny="Width 32, at most 2,500 steps, six rates.",
+            medium="13 rates, 3 seeds (Mamba 5), width 64; Hyena of width 128: 7 rates.",
+        ),
         "small": f"As at scale paper: 50 epochs, 17 rates, (64, 4), width 64. {DIFFERS['paper']}",
     },
 )
@@ -127,13 +125,14 @@ NEWER = ["mamba", "mamba2", "deltanet"]
 
 
 def _widths(scale: Scale) -> list[int]:
-    return [16, 32] if scale == "tiny" else [width for width in WIDTHS[scale] if width <= 256]
+    return {"tiny": [32], "medium": [128]}.get(scale) or [width for width in WIDTHS[scale] if width <= 256]
 
 
 def fig7_studies(scale: Scale) -> list[Study]:
     """Mamba, Mamba2 and DeltaNet with one layer, widths to 256."""
     models = [model(mixer, scale, _widths(scale), 1) for mixer in NEWER]
-    return [study("newer", scale, models, SETTINGS[scale][-1:], **LARGER_BATCH[scale])]
+    rates = FINE[scale][3:] if scale == "medium" else None
+    return [study("newer", scale, models, SETTINGS[scale][-1:], rates=rates, **LARGER_BATCH[scale])]
 
 
 def _more_stable(wide: str, narrow: str):
@@ -173,5 +172,10 @@ FIG7 = Item(
         )
         for wide, narrow in (("deltanet", "mamba2"), ("mamba2", "mamba"))
     ),
-    differs("The hardest setting; which one the paper shows is not stated.", tiny="Batch 64 in this item."),
+    differs(
+        "Setting (64, 4); which one the paper shows is not stated.",
+        tiny="Batch 64 in this item.",
+        medium="Width 128, 10 rates from 1e-4.",
+        paper="The hardest setting; which one the paper shows is not stated.",
+    ),
 )

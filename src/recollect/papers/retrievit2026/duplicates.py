@@ -24,7 +24,7 @@ from recollect.papers.judge import (
     not_,
     spread,
 )
-from recollect.papers.retrievit2026.settings import FIVE, TITLES, blocks, differs, learnt, of, study, view
+from recollect.papers.retrievit2026.settings import FIVE, TITLES, blocks, differs, learnt, of, studies, study, view
 from recollect.study.spec import Study
 
 HIGHER, RECENT, EVEN = 0.02, 0.8, 0.2
@@ -104,15 +104,15 @@ def _four(scale: Scale) -> tuple[str, ...]:
 def _studies(
     queries: Sequence[str], references: bool = True, interleaved: bool = False
 ) -> Callable[[Scale], list[Study]]:
-    def studies(scale: Scale) -> list[Study]:
+    def both(scale: Scale) -> list[Study]:
         made = []
         for query in queries:
             task = "suffix-99" if query == "suffix" else "prefix-99"
             made += [study(task, scale, task, FIVE)] if references else []
-            made += [study(f"{query}-blocks-99", scale, task, blocks(scale))] if interleaved else []
+            made += studies(f"{query}-blocks-99", scale, task, blocks(scale)) if interleaved else []
         return made
 
-    return studies
+    return both
 
 
 def _interleaved_lowest(query: str) -> Callable[[Evidence], Finding]:

@@ -26,7 +26,7 @@ from recollect.papers.retrievit2026.settings import (
     differs,
     families,
     states,
-    study,
+    studies,
     view,
 )  # fmt: skip
 from recollect.study.spec import Study
@@ -61,7 +61,7 @@ def draw(title: str) -> Callable[[Evidence, str], Drawing]:
 
 
 def _studies(part: str, task: TaskName, models: Callable[[Scale], tuple[str, ...]]) -> Callable[[Scale], list[Study]]:
-    return lambda scale: [study(part, scale, task, models(scale))]
+    return lambda scale: studies(part, scale, task, models(scale))
 
 
 def _with_references(scale: Scale) -> tuple[str, ...]:

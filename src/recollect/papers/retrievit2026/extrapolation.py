@@ -35,6 +35,7 @@ from recollect.papers.retrievit2026.settings import (
     differs,
     learnt,
     of,
+    studies,
     study,
     view,
 )
@@ -103,7 +104,11 @@ def draw(title: str, *queries: str) -> Callable[[Evidence, str], Drawing]:
 def _studies(
     part: str, tasks: tuple[TaskName, ...], models: Callable[[Scale], tuple[str, ...]]
 ) -> Callable[[Scale], list[Study]]:
-    return lambda scale: [study(f"{task.partition('-')[0]}{part}-99", scale, task, models(scale)) for task in tasks]
+    def made(scale: Scale) -> list[Study]:
+        each = (studies(f"{task.partition('-')[0]}{part}-99", scale, task, models(scale)) for task in tasks)
+        return [study for some in each for study in some]
+
+    return made
 
 
 def _five(scale: Scale) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ the other stream. `paper` is Tables 1 and 2 as printed (its 2:1 and 3:1 rows as 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
 
@@ -25,8 +25,9 @@ Fields = dict[str, Any]
 TaskName = Literal["suffix", "prefix", "suffix-99", "prefix-99", "position"]
 """N-gram retrieval with the query after or before the sequence, to 95 % or to 99 %, and position retrieval."""
 TRANSFORMERS = ("RoPE", "NoPE")
-HYBRIDS = {"tiny": ("HI-M2-1", "2S-M2"), "small": ("HI-M2-1", "2S-M2"), "paper": ("HI-M-1", "HI-M2-1", "2S-M", "2S-M2")}
-SSMS = {"tiny": ("M2",), "small": ("M2",), "paper": ("M", "M2")}
+_TWO = ("HI-M2-1", "2S-M2")
+HYBRIDS = {"tiny": _TWO, "small": _TWO, "medium": _TWO, "paper": ("HI-M-1", "HI-M2-1", "2S-M", "2S-M2")}
+SSMS = {"tiny": ("M2",), "small": ("M2",), "medium": ("M2",), "paper": ("M", "M2")}
 """Only `paper` has the older Mamba."""
 FIVE = ("RoPE", "NoPE", "M2", "HI-M2-1", "2S-M2")
 """The models of Figure 4; without NoPE those of Figures 5, 6 and 8."""
@@ -55,6 +56,10 @@ class Setting:
     seeds: tuple[int, ...]
     ngram_train: Fields
     position_train: Fields
+    suffix_train: Fields = field(default_factory=dict)
+    """What n-gram retrieval has otherwise where the query comes after the sequence."""
+    others: Fields = field(default_factory=dict)
+    """What models have otherwise that are not of the five, which most claims are about."""
     size: Fields | None = None
     """Width, layers, heads, rotary fraction and state of the smaller models; None: the paper's own."""
 
@@ -78,6 +83,17 @@ SETTINGS: dict[Scale, Setting] = {
         position_train={"lr": SMALL_RATES, "steps": 12_000, "eval_every": 100, "test_rows": 8192, "precision": "bfloat16"},
         size={"width": 256, "layers": 4, "heads": 4, "rotary": 0.25, "state": 16},
     ),
+    "medium": Setting(
+        ngram={"min_length": 25, "length": 50}, lengths=(50, 62, 75, 87, 100, 150, 200), segments=(2, 3, 4, 10), position=64,
+        seeds=SEEDS,
+        ngram_train={
+            "lr": SMALL_RATES, "steps": 20_000, "eval_every": 100, "eval_rows": 1024, "test_rows": 4096, "precision": "bfloat16"
+        },
+        suffix_train={"steps": 40_000, "lr": [*SMALL_RATES, 1e-3], "seed": [*SEEDS, 1, 2]},
+        others={"lr": SMALL_RATES, "seed": list(SEEDS)},
+        position_train={"lr": SMALL_RATES, "steps": 40_000, "eval_every": 200, "test_rows": 8192, "precision": "bfloat16"},
+        size={"width": 256, "layers": 4, "heads": 4, "rotary": 0.25, "state": 16},
+    ),
     "paper": Setting(
         ngram={}, lengths=(100, 125, 150, 175, 200, 300, 400), segments=(2, 3, 4, 10), position=200,
         seeds=SEEDS, ngram_train={"lr": RATES}, position_train={"lr": RATES},
@@ -99,13 +115,17 @@ _DIFFERS: dict[Scale, str] = {
     "small": "Models of 4 layers and width 256 with untied heads, the better of two learning rates, bfloat16; at most 12,000 "
     "steps; n-gram rows of 25 to 50 tokens, position rows of 32. The paper: 150 M parameters, rows of 50 "
     "to 100 and of 200 tokens, 20 M examples, SSMs and hybrids tied.",
+    "medium": "Models of 4 layers and width 256 with untied heads, the best of two or three learning rates, bfloat16; n-gram "
+    "rows of 25 to 50 tokens, at most 40,000 steps with the query last (5 seeds for the models of Figure 4) and 20,000 with it "
+    "first, to 99 %; position rows of 64, at most 40,000 steps, to 95 %. The paper: 150 M parameters, rows of 50 to 100 and of "
+    "200 tokens, 20 M examples, SSMs and hybrids tied.",
     "paper": "As printed. Not stated, so chosen: which parameters decay (matrices), one seed for data and weights, float32.",
 }
 
 
 def differs(tiny: str = "", small: str = "", paper: str = "") -> dict[Scale, str]:
-    """The small print of an item: what all have in common, and what it adds."""
-    added: dict[Scale, str] = {"tiny": tiny, "small": small, "paper": paper}
+    """The small print of an item: what all have in common, and what it adds, to `medium` the same as to `small`."""
+    added: dict[Scale, str] = {"tiny": tiny, "small": small, "medium": small, "paper": paper}
     return {scale: f"{text} {added[scale]}".strip() for scale, text in _DIFFERS.items()}
 
 
@@ -146,11 +166,20 @@ def _smaller(node: Any, size: Fields) -> Any:
 def study(part: str, scale: Scale, task: TaskName, models: Sequence[str], **fields: Any) -> Study:
     """These models on a task, over rates and seeds; `fields` come before those of every model."""
     built = [{**model(name, scale), **fields} for name in models]
-    return Study(name=f"{NAME}.{part}.{scale}", model=built, **_setting(task, scale))
+    return Study(name=f"{NAME}.{part}.{scale}", model=built, **_setting(task, scale, set(models) <= set(FIVE)))
 
 
-def _setting(task: TaskName, scale: Scale) -> Fields:
-    """Task, training and further tests."""
+def studies(part: str, scale: Scale, task: TaskName, models: Sequence[str]) -> list[Study]:
+    """One study of these models; or two, where a scale trains models beyond the five otherwise."""
+    five = [name for name in models if name in FIVE]
+    if not SETTINGS[scale].others or len(five) in (0, len(models)):
+        return [study(part, scale, task, models)]
+    others = [name for name in models if name not in FIVE]
+    return [study(part, scale, task, five), study(f"{part}-others", scale, task, others)]
+
+
+def _setting(task: TaskName, scale: Scale, five: bool) -> Fields:
+    """Task, training and further tests, for models of the five or for others."""
     setting = SETTINGS[scale]
     train = {"protocol": NAME, "seed": list(setting.seeds)}
     if task == "position":
@@ -158,7 +187,8 @@ def _setting(task: TaskName, scale: Scale) -> Fields:
         return {"task": {"kind": "position", "length": setting.position}, "train": train}
     query, _, longer = task.partition("-")
     asked = {"kind": "ngram", "query": query, **setting.ngram}
-    train |= {**setting.ngram_train, "slices": "final"}
+    train |= {**setting.ngram_train, **(setting.suffix_train if query == "suffix" else {}), "slices": "final"}
+    train |= {} if five else setting.others
     if scale == "paper" and not longer:
         return {"task": asked, "train": train}
     train |= PAPER_LONGER if scale == "paper" else {"stop_at": 0.99}  # a smaller scale has one study for both

@@ -1,0 +1,183 @@
+"""Controls of our own: whether what the paper leaves unstated decides what it is found to say.
+
+`filler`: blank filler, Zoology's and the task of every other item, against random filler. `stopping`: the runs of Figure 1 read
+at their last step, at their best measurement, and as if training had ended at 99 %. `readings`: other models that the paper's
+words allow.
+"""
+
+from functools import cache
+from typing import Any
+
+import pandas as pd
+
+from recollect.analysis.scaling import at_best_rate
+from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES, windows
+from recollect.figures.panels import lines_figure, summary
+from recollect.figures.tables import table_figure
+from recollect.papers.item import Drawing, Item
+from recollect.papers.judge import Evidence, Scale
+from recollect.papers.okpekpe2025.settings import (
+    ABLATION_WIDTH,
+    AROUND,
+    FINE,
+    LONGER,
+    NAME,
+    SETTINGS,
+    differs,
+    model,
+    study,
+    tasks,
+    train,
+)
+from recollect.papers.okpekpe2025.windows import WIDTH, fig1_studies
+from recollect.study.spec import Study
+
+STOP = 0.99
+"""The accuracy above which Zoology's code ends a run."""
+TWO_LAYERS = ["attention", "mamba", "hyena", "h3", "rwkv"]
+ONE_LAYER = [{"kind": "mamba", "conv": False}, "s6", {"kind": "attention", "conv": "v"}]
+RATES = {"tiny": FINE["tiny"][4:9:2], "small": FINE["small"][2:9], "medium": AROUND, "paper": None}
+"""Those around the best."""
+
+
+def filler_studies(scale: Scale) -> list[Study]:
+    """Five two-layer models, and three one-layer models of Tables 2 and 3 that the filler may keep from recalling, with blank and
+    with random filler; at `tiny` the two-layer models that solve alone."""
+    short = {"steps": LONGER} if scale == "tiny" else {}
+    task = [one for filler in ("blank", "random") for one in tasks(scale, SETTINGS[scale][:1], filler=filler)]
+    two = [model(mixer, scale, WIDTH[scale], 2) for mixer in (TWO_LAYERS[:2] if scale == "tiny" else TWO_LAYERS)]
+    one = [model(mixer, scale, ABLATION_WIDTH[scale], 1) for mixer in ONE_LAYER]
+    grids = {"filler": two} if scale == "tiny" else {"filler": two, "filler-one": one}
+    how = train(scale, RATES[scale], **short)
+    return [Study(name=f"{NAME}.{part}.{scale}", model=models, task=task, train=how) for part, models in grids.items()]
+
+
+def draw_filler(evidence: Evidence, caption: str) -> Drawing:
+    """Accuracy against learning rate, a panel per model, a line per filler."""
+    runs = evidence.runs
+    if len(runs):
+        named = zip(runs["model"], runs["model.layers"], strict=True)
+        runs = runs.assign(panel=[f"{name}, {layers} layer{'s' * (layers > 1)}" for name, layers in named])
+    table = summary(runs, ["panel", "task.filler", "train.lr"])
+    figure = lines_figure(
+        table, "train.lr", "task.filler", "panel", title="Control: blank and random filler", caption=caption,
+        xlabel="learning rate", marks=ZOOLOGY_RATES,
+    )  # fmt: skip
+    return figure, _with_windows(runs, table, ["panel", "task.filler"])
+
+
+def _with_windows(runs: pd.DataFrame, table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """The table with the decades of each group's window, and the interval over seeds."""
+    if runs.empty:
+        return table
+    group = runs[by].astype(str).agg(" | ".join, axis=1)
+    found = windows(runs.assign(group=group), by="group").set_index("group")
+    rows = found.loc[table[by].astype(str).agg(" | ".join, axis=1), ["decades", "interval_low", "interval_high"]]
+    return table.assign(**{name: rows[name].to_numpy() for name in rows})
+
+
+def _read(evidence: Evidence) -> pd.DataFrame:
+    """The runs three times: with the accuracy at the last step, at the best measurement, and where a stop at 99 % would be."""
+    runs, curves = evidence.runs, evidence.curves
+    if runs.empty or curves.empty:
+        return pd.DataFrame(columns=["rule", "model", "train.lr", "train.seed", "accuracy"])
+    runs = runs.loc[runs["model.width"] == WIDTH[evidence.scale]]
+    curves = curves.dropna(subset="accuracy")
+    solved = curves.loc[curves["accuracy"] >= STOP].sort_values("step").drop_duplicates("run")
+    stopped, best = (dict(zip(c["run"], c["accuracy"], strict=True)) for c in (solved, curves.sort_values("accuracy")))
+    ended = zip(runs["id"], runs["accuracy"], strict=True)
+    rules = {
+        "last step": list(runs["accuracy"]),
+        "best measurement": [best.get(run) for run in runs["id"]],
+        f"stop at {STOP:.0%}": [stopped.get(run, accuracy) for run, accuracy in ended],
+    }
+    return pd.concat([runs.assign(rule=rule, accuracy=accuracy) for rule, accuracy in rules.items()], ignore_index=True)
+
+
+def draw_stopping(evidence: Evidence, caption: str) -> Drawing:
+    """Accuracy against learning rate, a panel per rule, a line per model."""
+    runs = _read(evidence)
+    table = summary(runs, ["rule", "model", "train.lr"])
+    figure = lines_figure(
+        table, "train.lr", "model", "rule", title="Control: when accuracy is read", caption=caption, xlabel="learning rate",
+        marks=ZOOLOGY_RATES,
+    )  # fmt: skip
+    return figure, _with_windows(runs, table, ["rule", "model"])
+
+
+OF_WINDOWS: dict[str, dict[str, Any]] = {
+    "Mamba and an MLP": {"mixer": "mamba"},
+    "Mamba's own block twice, no MLP": {"mixer": "mamba", "layers": 4, "mlp": "none"},
+    "the same, PyTorch's initial maps": {"mixer": {"kind": "mamba", "init": "pytorch"}, "layers": 4, "mlp": "none"},
+    "Mamba, step-size bias zero": {"mixer": {"kind": "mamba", "dt_init": "zero"}},
+    "Mamba, mimetic start": {"mixer": {"kind": "mamba", "mimetic": True}},
+    "Mamba, dropout 0.1": {"mixer": "mamba", "dropout_embedding": 0.1},
+    "attention": {"mixer": "attention"},
+    "attention, dropout 0.1": {"mixer": {"kind": "attention", "dropout": 0.1}, "dropout_embedding": 0.1},
+}
+"""Readings of two-layer models, whose windows are compared; each with its fields."""
+OF_RECALL: dict[str, dict[str, Any]] = {
+    "S6 without convolution": {"mixer": "s6"},
+    "S6 with Mamba's convolution": {"mixer": {"kind": "mamba", "expand": 1, "gate": False}},
+    **{
+        f"attention, {how} convolution on {part}": {
+            "mixer": {"kind": "attention", "conv": part, **({} if how == "causal" else {"conv_causal": False})}
+        }
+        for part in "kvq"
+        for how in ("causal", "centred")
+    },
+}
+"""Readings of one-layer models: whether they recall at all."""
+
+
+@cache
+def _studies(scale: Scale) -> dict[str, Study]:
+    """A study per reading. `tiny` leaves out what is slow to train (models of four blocks, dropout), and attention, which only
+    dropout is compared with."""
+    found = {}
+    for place, (name, fields) in enumerate({**OF_WINDOWS, **OF_RECALL}.items()):
+        given: dict[str, Any] = {"layers": 2 if name in OF_WINDOWS else 1, **fields}
+        if scale == "tiny" and (given["layers"] == 4 or "dropout" in name or name == "attention"):
+            continue
+        mixer, layers = given.pop("mixer"), given.pop("layers")
+        width = (WIDTH if name in OF_WINDOWS else ABLATION_WIDTH)[scale]
+        spec = model(mixer, scale, width, layers, **given)
+        rates = FINE["tiny"][6:9:2] if scale == "tiny" and name in OF_WINDOWS else RATES[scale]
+        how = ({"steps": LONGER} if name in OF_WINDOWS else {"batch": 64}) if scale == "tiny" else {}
+        found[name] = study(f"reading-{place}", scale, [spec], SETTINGS[scale][:1], rates=rates, **how)
+    return found
+
+
+def draw_readings(evidence: Evidence, caption: str) -> Drawing:
+    """Accuracy at the best rate and the window of each reading."""
+    columns = ["reading", "layers", "accuracy", "lowest seed", "highest seed", "learning rate", "decades", "seeds"]
+    names = {run.id: name for name, study in _studies(evidence.scale).items() for run in study.runs()}
+    rows = []
+    if len(evidence.runs):
+        runs = evidence.runs.assign(reading=[names[run] for run in evidence.runs["id"]])
+        decades = windows(runs, by="reading", resamples=1).set_index("reading")["decades"]
+        for row in at_best_rate(runs, ["reading", "model.layers"]).to_dict("records"):
+            seen = (row["accuracy"], row["min"], row["max"], row["lr"], decades[row["reading"]], row["seeds"])
+            rows.append((row["reading"], row["model.layers"], *seen))
+    table = pd.DataFrame(rows, columns=columns)
+    return table_figure(table, f"Control: readings of the paper (windows at {THRESHOLD:g})", caption), table
+
+
+_OURS = "Not in the paper: a control."
+_MEDIUM = "Two layers: width 64; one layer: width 128; 7 rates."
+FILLER = Item(
+    "filler", "Control: blank and random filler", "whether the filler decides which models solve, and their windows",
+    draw_filler, filler_studies, (),
+    differs(_OURS, tiny=f"{_OURS} Three rates, attention and Mamba.", medium=f"{_OURS} {_MEDIUM}"),
+)  # fmt: skip
+STOPPING = Item(
+    "stopping", "Control: when accuracy is read", "whether the last step, the best one or a stop at 99 % decides the windows",
+    draw_stopping, fig1_studies, (),
+    differs(f"{_OURS} The runs of Figure 1; measured on validation rows during training.", tiny=f"{_OURS} Runs end at 99 %."),
+    ("curves",),
+)  # fmt: skip
+READINGS = Item(
+    "readings", "Control: readings of the paper", "models that the paper's words allow beside those of the other items",
+    draw_readings, lambda scale: list(_studies(scale).values()), (),
+    differs(_OURS, tiny=f"{_OURS} Two or three rates.", medium=f"{_OURS} {_MEDIUM}"),
+)  # fmt: skip
