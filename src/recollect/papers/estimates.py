@@ -6,7 +6,7 @@ Intervals are those of `analysis.pooled`: 90 %, with a variance that the item's 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -15,10 +15,10 @@ from recollect.analysis.pooled import Interval, Pool, mean_interval, pool, share
 from recollect.analysis.rates import best_rate, with_accuracy
 from recollect.analysis.window import THRESHOLD, window
 
-Undecided = Literal["runs are missing", "needs longer training", "best rate at the edge of the grid", "needs more seeds"]
-UNDECIDED: tuple[Undecided, ...] = (
-    "runs are missing", "needs longer training", "best rate at the edge of the grid", "needs more seeds",
-)  # fmt: skip
+Undecided = Literal[
+    "runs are missing", "not seen at this scale", "needs longer training", "best rate at the edge of the grid", "needs more seeds",
+]  # fmt: skip
+UNDECIDED: tuple[Undecided, ...] = get_args(Undecided)
 """Why a question is open, the reason that must be dealt with first coming first."""
 AT_EDGE: Undecided = "best rate at the edge of the grid"
 EDGE = 0.01
@@ -28,7 +28,8 @@ LATE = 0.9
 
 
 class NotEnough(Exception):
-    """What a claim rests on is not there; the message says what. `answer`: what it would need."""
+    """What a claim rests on is not there; the message says what. `answer`: what it would need, or `not seen at this scale` where
+    the setting cannot show it either way."""
 
     def __init__(self, message: str, answer: Undecided = "runs are missing") -> None:
         super().__init__(message)
@@ -56,12 +57,12 @@ class Estimate:
 
     def __str__(self) -> str:
         beyond = f", {self.needs}" if self.needs != "needs more seeds" else ""
-        return f"{self.value:.3g} ({self.low:.3g} .. {self.high:.3g}; {self.seeds} seed{'s' * (self.seeds != 1)}{beyond})"
+        return (
+            f"{self.value:.3g} ({self.low:.3g} .. {self.high:.3g}; {self.seeds} seed{'s' * (self.seeds != 1)}{beyond})"
+        )
 
 
-def best(
-    runs: pd.DataFrame, name: str, rates: Iterable[float] | None = None, pooled: Pool | None = None
-) -> Estimate:
+def best(runs: pd.DataFrame, name: str, rates: Iterable[float] | None = None, pooled: Pool | None = None) -> Estimate:
     """Mean accuracy over seeds at the learning rate with the highest: as the papers report.
 
     `rates`: the best among these only (to 1 %). Below THRESHOLD it could rise where every run there was still improving when

@@ -23,10 +23,11 @@ from recollect.papers.questions import Finding
 
 Scale = Literal["tiny", "small", "medium", "paper"]
 SCALES: tuple[Scale, ...] = ("tiny", "small", "medium", "paper")
-Answer = Literal["holds", "does not hold", "not seen at this scale"] | Undecided
-ANSWERS: tuple[Answer, ...] = ("does not hold", "not seen at this scale", *UNDECIDED[::-1], "holds")
+Answer = Literal["holds", "does not hold"] | Undecided
+_OPEN = ("not seen at this scale", *(answer for answer in UNDECIDED[::-1] if answer != "not seen at this scale"))
+ANSWERS: tuple[Answer, ...] = ("does not hold", *_OPEN, "holds")
 """In the order in which they are told: what did not hold comes first."""
-STRENGTH: tuple[Answer, ...] = ("does not hold", "holds", "not seen at this scale", *UNDECIDED[::-1])
+STRENGTH: tuple[Answer, ...] = ("does not hold", "holds", *_OPEN)
 """Of several answers on one claim, from different items or scales, the first of these counts."""
 MISSING = 0.05
 """The share of a model's runs that may be missing (failed, say) before what it rests on is left open."""
