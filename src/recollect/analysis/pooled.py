@@ -3,7 +3,7 @@
 Three seeds say little about their own variance. The configurations of an item are trained alike, so that each can borrow from
 the others: the variance of configuration i, with d_i = seeds - 1, is taken as (Smyth 2004, "moderated" variance)
 
-    (d_0 s_0^2 + d_i s_i^2) / (d_0 + d_i)        and the interval is Student's t with min(d_0 + d_i, sum of all d) degrees of freedom
+    (d_0 s_0^2 + d_i s_i^2) / (d_0 + d_i)    with Student's t of min(d_0 + d_i, sum of all d) degrees of freedom
 
 where s_0 and d_0 are estimated from how alike the s_i are: d_0 is infinite (one variance for all) where they differ no more than
 chance makes them, and near 0 (each its own) where they differ much. The interval shrinks with seeds, and with configurations.
@@ -90,7 +90,7 @@ def mean_interval(values: Sequence[float], pooled: Pool | None = None) -> tuple[
 
 
 def share_interval(hits: int, of: int) -> tuple[float, float]:
-    """The interval of a share of seeds: Jeffreys', the quantiles of Beta(hits + 1/2, misses + 1/2) (Brown, Cai, DasGupta 2001)."""
+    """The interval of a share of seeds: quantiles of Beta(hits + 1/2, misses + 1/2) (Jeffreys; Brown, Cai, DasGupta 2001)."""
     place = _quantiles(lambda angle: np.sin(angle) ** (2 * hits) * np.cos(angle) ** (2 * (of - hits)))
     low, high = (math.sin(place(end)) ** 2 for end in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     return (0.0 if hits == 0 else low), (1.0 if hits == of else high)

@@ -21,10 +21,12 @@ class SerialPosition:
     """The last positions do."""
     middle: float
     """The middle half does."""
-    contrast: float
-    """The largest difference, at any time, between the mean accuracy of head and tail and that of the middle."""
-    contrast_at: float
-    """The progress at which it was largest."""
+    head_lead: float
+    """The largest difference, at any time, between the mean accuracy of the first positions and that of the middle half."""
+    tail_lead: float
+    """The same of the last positions, at a time of their own."""
+    rise: float
+    """The share of training from a tenth of the final mean accuracy to nine tenths of it: small where learning is sudden."""
     ends_first: bool
     """Whether head and tail both reach the threshold before the middle does."""
 
@@ -63,7 +65,7 @@ def serial_position(matrix: pd.DataFrame, threshold: float = 0.5, ends: float = 
     starts, finish, between = (
         float(min(part.index[(part >= threshold).to_numpy()], default=math.inf)) for part in (head, tail, middle)
     )
-    gap = ((head + tail) / 2 - middle).to_numpy()
-    top = int(gap.argmax())
-    first = max(starts, finish) < between
-    return SerialPosition(starts, finish, between, float(gap[top]), float(matrix.index[top]), first)
+    leads = [float((part - middle).max()) for part in (head, tail)]
+    overall = matrix.mean(axis=1)
+    tenth, most = (float(overall.index[(overall >= share * overall.iloc[-1]).to_numpy()][0]) for share in (0.1, 0.9))
+    return SerialPosition(starts, finish, between, *leads, most - tenth, max(starts, finish) < between)

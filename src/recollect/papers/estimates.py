@@ -16,8 +16,12 @@ from recollect.analysis.rates import best_rate, with_accuracy
 from recollect.analysis.window import THRESHOLD, window
 
 Undecided = Literal[
-    "runs are missing", "not seen at this scale", "needs longer training", "best rate at the edge of the grid", "needs more seeds",
-]  # fmt: skip
+    "runs are missing",
+    "not seen at this scale",
+    "needs longer training",
+    "best rate at the edge of the grid",
+    "needs more seeds",
+]
 UNDECIDED: tuple[Undecided, ...] = get_args(Undecided)
 """Why a question is open, the reason that must be dealt with first coming first."""
 AT_EDGE: Undecided = "best rate at the edge of the grid"

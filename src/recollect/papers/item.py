@@ -76,6 +76,11 @@ class Paper:
     title: str
     items: tuple[Item, ...]
 
+    @property
+    def claims(self) -> dict[str, Claim]:
+        """Every claim by its name, once, in whatever number of items it stands."""
+        return {claim.name: claim for item in self.items for claim in item.claims}
+
     def item(self, name: str) -> Item:
         """The item of that name."""
         found = {item.name: item for item in self.items}

@@ -170,8 +170,8 @@ TABLE4 = Item(
     "table4", "Positions in recurrent models", "positions do not change recurrent models", draw_table4, table4_studies,
     tuple(
         Claim(
-            f"{name}-unchanged", f"No kind of positions moves the accuracy of 1-layer {name}, where it is above one pair in K, by "
-            f"more than {SAME}", _positions_do_nothing(name), printed(),
+            f"{name}-unchanged", f"No kind of positions moves the accuracy of 1-layer {name}, where it is above one pair in "
+            f"K, by more than {SAME}", _positions_do_nothing(name), printed(),
         )
         for name in WITH_POSITIONS
     ),

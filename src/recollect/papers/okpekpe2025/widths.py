@@ -105,7 +105,8 @@ def _mamba_most(evidence: Evidence) -> Finding:
 
 TWO_LAYER_CLAIMS = (
     Claim(
-        "attention-solves", f"2-layer attention reaches {THRESHOLD} at every width and setting tried", _attention_solves, printed(),
+        "attention-solves", f"2-layer attention reaches {THRESHOLD} at every width and setting tried", _attention_solves,
+        printed(),
     ),
     Claim(
         "finer-grid-helps",
@@ -115,7 +116,8 @@ TWO_LAYER_CLAIMS = (
     ),
     Claim("mamba-gains-most", f"Of recurrent models Mamba gains most from a finer grid, by at least {GRID_GAIN}", _mamba_most),
     Claim(
-        "mamba-solves-long", f"2-layer Mamba reaches {THRESHOLD} in some setting with a length of at least {LONG} times its width",
+        "mamba-solves-long",
+        f"2-layer Mamba reaches {THRESHOLD} in some setting with a length of at least {LONG} times its width",
         _mamba_solves_long, printed(),
     ),
 )  # fmt: skip

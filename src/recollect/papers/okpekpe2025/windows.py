@@ -1,6 +1,5 @@
 """Figures 1 and 7: over how many decades of learning rate does a model recall?"""
 
-
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES
 from recollect.figures.panels import lines_figure, summary
 from recollect.figures.window import window_figure
@@ -92,7 +91,7 @@ FIG1 = Item(
             ),
             Claim(
                 f"{name}-recalls-nothing",
-                f"At half of the rates or more, 2-layer {name} recalls no more than one pair in K (accuracy at most {NOTHING} / K)",
+                f"At half of the rates or more, 2-layer {name} recalls no more than one pair in K (at most {NOTHING} / K)",
                 recalls_nothing(name),
                 own,
             ),

@@ -2,23 +2,30 @@
 
 from collections.abc import Callable
 
-from recollect.analysis.window import THRESHOLD
 from recollect.figures.panels import lines_figure
-from recollect.papers.examples import curve_table, examples_ratio, timed
+from recollect.papers.examples import curve_table
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import (
-    Claim,
-    Evidence,
-    Finding,
-    Scale,
-    all_of,
-    at_least,
-    at_most,
-    spread,
-    where,
+from recollect.papers.judge import Claim, Evidence, Scale
+from recollect.papers.retrievit2026.needed import (
+    ALIKE,
+    ORDER,
+    PERCENT,
+    alike,
+    dense_attention_first,
+    few_blocks_beat_rope,
+    hybrids_first,
+    hybrids_like_nope,
+    mamba2_hybrids_first,
+    more,
+    no_state_suffices,
+    one_block_beats_ssm,
+    others_last,
+    rope_first,
+    ssms_never,
+    state_helps,
+    state_is_not_enough,
 )
 from recollect.papers.retrievit2026.settings import (
-    HYBRIDS,
     SSMS,
     TITLES,
     TaskName,
@@ -30,21 +37,6 @@ from recollect.papers.retrievit2026.settings import (
     view,
 )  # fmt: skip
 from recollect.study.spec import Study
-
-MORE, ORDER = 1.0, 10.0
-"""Ratios of examples: what counts as more, and what as an order of magnitude."""
-PERCENT = f"{100 * THRESHOLD:g} %"
-
-
-def more(evidence: Evidence, slow: str, fast: str, bound: float = MORE) -> Finding:
-    """Whether one model needs more examples than another."""
-    return at_least(examples_ratio(evidence.curves, view(evidence), slow, fast), bound)
-
-
-def never(evidence: Evidence, name: str) -> Finding:
-    """Whether no run of a model reaches the accuracy."""
-    runs = where(timed(evidence.curves, view(evidence)), name=name)
-    return at_most(spread(runs["reached"].astype(float), f"{name}: share of runs that reach {PERCENT}"), 0.0)
 
 
 def draw(title: str) -> Callable[[Evidence, str], Drawing]:
@@ -72,50 +64,6 @@ def _blocks(scale: Scale) -> tuple[str, ...]:
     return "RoPE", *SSMS[scale], *blocks(scale)
 
 
-def _hybrids_first(evidence: Evidence) -> Finding:
-    return all_of(*(more(evidence, "RoPE", name) for name in HYBRIDS[evidence.scale]))
-
-
-def _others_last(evidence: Evidence) -> Finding:
-    return all_of(*(more(evidence, name, "RoPE") for name in ("NoPE", *SSMS[evidence.scale])))
-
-
-def _interleaved_best(evidence: Evidence) -> Finding:
-    return more(evidence, "2S-M2", "HI-M2-1")
-
-
-def _state_helps(evidence: Evidence) -> Finding:
-    return all_of(*(more(evidence, name, f"{name}x4") for name in SSMS[evidence.scale]))
-
-
-def _state_is_not_enough(evidence: Evidence) -> Finding:
-    return all_of(*(more(evidence, f"{name}x4", "RoPE") for name in SSMS[evidence.scale]))
-
-
-def _few_blocks_beat_rope(evidence: Evidence) -> Finding:
-    return all_of(*(more(evidence, "RoPE", name) for name in blocks(evidence.scale) if not name.endswith("4")))
-
-
-def _one_block_beats_ssm(evidence: Evidence) -> Finding:
-    return all_of(*(more(evidence, name, f"HI-{name}-4") for name in SSMS[evidence.scale]))
-
-
-def _rope_first(evidence: Evidence) -> Finding:
-    return all_of(*(more(evidence, name, "RoPE") for name in ("NoPE", *HYBRIDS[evidence.scale])))
-
-
-def _ssms_never(evidence: Evidence) -> Finding:
-    return all_of(*(never(evidence, name) for name in SSMS[evidence.scale]))
-
-
-def _no_state_suffices(evidence: Evidence) -> Finding:
-    return all_of(*(never(evidence, name) for name in states(evidence.scale)))
-
-
-def _dense_attention_first(evidence: Evidence) -> Finding:
-    return all_of(*(more(evidence, f"HI-{name}-4", f"HI-{name}-1") for name in SSMS[evidence.scale]))
-
-
 FIG3A = Item(
     "fig3a",
     "N-gram retrieval: data efficiency",
@@ -127,12 +75,12 @@ FIG3A = Item(
             "F1-hybrids-first",
             f"Every 1:1 interleaved and two-stream hybrid reaches {PERCENT} with fewer examples than RoPE "
             "(ratio of medians above 1)",
-            _hybrids_first,
+            hybrids_first,
         ),
         Claim(
             "F1-others-last",
             f"NoPE and the SSMs need more examples than RoPE to reach {PERCENT} (ratio above 1)",
-            _others_last,
+            others_last,
         ),
         Claim(
             "F1-order",
@@ -142,7 +90,17 @@ FIG3A = Item(
         Claim(
             "F1-interleaved-best",
             "Two-stream Mamba2 needs more examples than interleaved 1:1 Mamba2 (ratio above 1)",
-            _interleaved_best,
+            lambda evidence: more(evidence, "2S-M2", "HI-M2-1"),
+        ),
+        Claim(
+            "F1-nope-like-ssms",
+            f"NoPE and Mamba2 need as many examples to reach {PERCENT}, up to a factor {ALIKE:g}",
+            lambda evidence: alike(evidence, "NoPE", "M2"),
+        ),
+        Claim(
+            "F1-mamba2-hybrids-first",
+            "Interleaved 1:1 and two-stream hybrids of Mamba need more examples than those of Mamba2 (ratio above 1)",
+            mamba2_hybrids_first,
         ),
     ),
     differs(),
@@ -158,12 +116,12 @@ FIG3B = Item(
         Claim(
             "state-helps",
             f"An SSM with four times the state reaches {PERCENT} with fewer examples (ratio above 1)",
-            _state_helps,
+            state_helps,
         ),
         Claim(
             "state-not-enough",
             "Even with four times the state an SSM needs more examples than RoPE (ratio above 1)",
-            _state_is_not_enough,
+            state_is_not_enough,
         ),
     ),
     differs(),
@@ -179,12 +137,12 @@ FIG3C = Item(
         Claim(
             "few-blocks",
             f"Interleaved hybrids with N < 4 reach {PERCENT} with fewer examples than RoPE (ratio above 1)",
-            _few_blocks_beat_rope,
+            few_blocks_beat_rope,
         ),
         Claim(
             "one-in-five",
             "With N = 4 a hybrid still needs fewer examples than the SSM alone (ratio above 1)",
-            _one_block_beats_ssm,
+            one_block_beats_ssm,
         ),
     ),
     differs(),
@@ -200,9 +158,18 @@ FIG7A = Item(
         Claim(
             "F4-rope-first",
             f"NoPE and every hybrid need more examples than RoPE to reach {PERCENT} (ratio above 1)",
-            _rope_first,
+            rope_first,
         ),
-        Claim("F4-ssms-never", f"No run of an SSM reaches {PERCENT} within the budget", _ssms_never),
+        Claim(
+            "F4-hybrids-like-nope",
+            f"Every hybrid needs as many examples as NoPE to reach {PERCENT}, up to a factor {ALIKE:g}",
+            hybrids_like_nope,
+        ),
+        Claim(
+            "F4-ssms-never",
+            f"Fewer than half of the runs of an SSM reach {PERCENT} within the budget (paper: none)",
+            ssms_never,
+        ),
     ),
     differs(),
     ("curves",),
@@ -216,8 +183,8 @@ FIG7B = Item(
     (
         Claim(
             "F4-no-state",
-            f"No run of an SSM with any of three sizes of the state reaches {PERCENT} within the budget",
-            _no_state_suffices,
+            f"With each of three sizes of the state fewer than half of an SSM's runs reach {PERCENT} (paper: none)",
+            no_state_suffices,
         ),
     ),
     differs(),
@@ -233,7 +200,7 @@ FIG7C = Item(
         Claim(
             "F4-dense-attention",
             f"Interleaved 4:1 needs more examples than 1:1 to reach {PERCENT} (ratio above 1)",
-            _dense_attention_first,
+            dense_attention_first,
         ),
     ),
     differs(),
@@ -250,6 +217,11 @@ FIG19 = Item(
             "reverse-sooner",
             f"Two-stream needs more examples than reverse two-stream to reach {PERCENT} (ratio above 1)",
             lambda evidence: more(evidence, "2S-M2", "2SR-M2"),
+        ),
+        Claim(
+            "reverse-like-rope",
+            f"Reverse two-stream and RoPE need as many examples to reach {PERCENT}, up to a factor {ALIKE:g}",
+            lambda evidence: alike(evidence, "2SR-M2", "RoPE"),
         ),
     ),
     differs(),

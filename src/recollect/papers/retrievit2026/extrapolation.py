@@ -8,61 +8,42 @@ from recollect.analysis.efficiency import data_efficiency
 from recollect.analysis.window import THRESHOLD
 from recollect.figures.panels import lines_figure, summary
 from recollect.figures.tables import table_figure
-from recollect.papers.examples import ratio_of, timed
+from recollect.papers.examples import timed
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import (
-    Claim,
-    Estimate,
-    Evidence,
-    Finding,
-    NotEnough,
-    Scale,
-    all_of,
-    at_least,
-    at_most,
-    exceeds,
-    spread,
-    where,
-    within,
+from recollect.papers.judge import Claim, Evidence, Scale, where
+from recollect.papers.questions import every
+from recollect.papers.retrievit2026.longer import (
+    ALIKE,
+    BOOST,
+    FACTOR,
+    FAILS,
+    HYBRIDS,
+    NEAR_PERFECT,
+    TRAINED,
+    WORSE,
+    better,
+    fewer_attention_layers,
+    hybrids_beat_both,
+    hybrids_extrapolate,
+    length_column,
+    mamba2_blocks_better,
+    nope_like_mamba2,
+    prefix_over_suffix,
+    rope_fails,
+    same_examples,
+    same_extrapolation,
 )
 from recollect.papers.retrievit2026.settings import (
     FIVE,
     SETTINGS,
-    SSMS,
     TITLES,
     TaskName,
     blocks,
     differs,
-    learnt,
-    of,
     study,
     view,
 )
 from recollect.study.spec import Study
-
-NEAR_PERFECT, FAILS, ALIKE, BOOST = 0.9, 0.5, 0.15, 0.1
-"""Accuracies: near-perfect generalisation; failure; how far apart is alike; what is a boost."""
-FACTOR = 2.0
-"""Examples that differ by less than this factor are no change."""
-HYBRIDS = ("HI-M2-1", "2S-M2")
-TRAINED = f"after training to at least {THRESHOLD} at the trained length"
-
-
-def length_column(scale: Scale, length: int) -> str:
-    """The column of a table of runs that has the accuracy at a length."""
-    place = SETTINGS[scale].lengths.index(length)
-    return f"final.tests.{place - 1}.accuracy" if place else "accuracy"
-
-
-def accuracy_at(evidence: Evidence, name: str, query: str, times_longer: float, **values: str) -> Estimate:
-    """Accuracy at a multiple of the trained length, of a model that has learnt the task."""
-    lengths = SETTINGS[evidence.scale].lengths
-    rows = learnt(of(evidence, name, query=query, **values), f"{name} ({query})")
-    length = min(lengths, key=lambda tried: abs(tried - times_longer * lengths[0]))
-    column = length_column(evidence.scale, length)
-    if column not in rows:
-        raise NotEnough(f"no test at length {length}")
-    return spread(rows[column], f"{name}, {query}, length {length}")
 
 
 def lengths_table(evidence: Evidence, queries: tuple[str, ...]) -> pd.DataFrame:
@@ -110,63 +91,6 @@ def _five(scale: Scale) -> tuple[str, ...]:
     return FIVE
 
 
-def _hybrids_extrapolate(query: str) -> Callable[[Evidence], Finding]:
-    return lambda evidence: all_of(*(at_least(accuracy_at(evidence, name, query, 4), NEAR_PERFECT) for name in HYBRIDS))
-
-
-def _rope_fails(evidence: Evidence) -> Finding:
-    return at_most(accuracy_at(evidence, "RoPE", "suffix", 4), FAILS)
-
-
-def _hybrids_beat_both(evidence: Evidence) -> Finding:
-    at = {name: accuracy_at(evidence, name, "suffix", 4) for name in (*HYBRIDS, "RoPE", "M2")}
-    return all_of(*(exceeds(at[name], at[other]) for name in HYBRIDS for other in ("RoPE", "M2")))
-
-
-def _nope_like_mamba2(evidence: Evidence) -> Finding:
-    return all_of(
-        *(
-            within(accuracy_at(evidence, "NoPE", "suffix", n), accuracy_at(evidence, "M2", "suffix", n), ALIKE)
-            for n in (2, 4)
-        )
-    )
-
-
-def _prefix_helps_mamba2(evidence: Evidence) -> Finding:
-    prefix, suffix = (accuracy_at(evidence, "M2", query, 4) for query in ("prefix", "suffix"))
-    return exceeds(prefix, suffix, by=BOOST)
-
-
-def _fewer_attention_layers(evidence: Evidence) -> Finding:
-    def beats(few: str, many: str) -> Finding:
-        return exceeds(accuracy_at(evidence, few, "suffix", 4), accuracy_at(evidence, many, "suffix", 4))
-
-    return all_of(*(beats(f"HI-{name}-4", f"HI-{name}-1") for name in SSMS[evidence.scale]))
-
-
-def _residual_ratio(evidence: Evidence, name: str) -> Estimate:
-    """Examples with the released residual sums over those with clean ones."""
-    runs = where(timed(evidence.curves, view(evidence)), name=name)
-    released, clean = (where(runs, residual=residual) for residual in ("released", "clean"))
-    return ratio_of(released, clean, f"{name}: examples, released / clean")
-
-
-def _same_examples(evidence: Evidence) -> Finding:
-    ratios = [_residual_ratio(evidence, name) for name in HYBRIDS]
-    return all_of(*(finding for r in ratios for finding in (at_least(r, 1 / FACTOR), at_most(r, FACTOR))))
-
-
-def _same_extrapolation(evidence: Evidence) -> Finding:
-    found = []
-    for name in HYBRIDS:
-        released, clean = (
-            accuracy_at(evidence, name, "suffix", 4, residual=residual) for residual in ("released", "clean")
-        )
-        labelled = Estimate(f"{name}, released", released.value, released.low, released.high, released.seeds)
-        found.append(within(labelled, clean, BOOST))
-    return all_of(*found)
-
-
 def residual_studies(scale: Scale) -> list[Study]:
     """The two hybrids with clean and with released residual sums; RoPE, which has none to choose, beside them."""
     return [
@@ -210,19 +134,25 @@ FIG4B = Item(
     (
         Claim(
             "F2-hybrids",
-            f"Both Mamba2 hybrids have at least {NEAR_PERFECT} at 4 times the trained length, {TRAINED}",
-            _hybrids_extrapolate("suffix"),
+            "With the query after the sequence both Mamba2 hybrids have at 4 times the trained length at least "
+            f"{NEAR_PERFECT} of their accuracy at that length, {TRAINED}",
+            hybrids_extrapolate("suffix"),
         ),
-        Claim("F2-rope-fails", f"RoPE has at most {FAILS} at 4 times the trained length, {TRAINED}", _rope_fails),
+        Claim("F2-rope-fails", f"RoPE has at most {FAILS} at 4 times the trained length, {TRAINED}", rope_fails),
         Claim(
             "F2-hybrids-best",
             f"At 4 times the trained length both hybrids exceed RoPE and Mamba2, {TRAINED}",
-            _hybrids_beat_both,
+            hybrids_beat_both,
         ),
         Claim(
             "F2-nope",
             f"NoPE and Mamba2 differ by at most {ALIKE} at 2 and 4 times the trained length, {TRAINED}",
-            _nope_like_mamba2,
+            nope_like_mamba2,
+        ),
+        Claim(
+            "F2-mamba2-over-rope",
+            f"At 4 times the trained length Mamba2 exceeds RoPE, {TRAINED}",
+            lambda evidence: better(evidence, "M2", "RoPE"),
         ),
     ),
     differs(tiny="Lengths up to 48.", small="Lengths up to 200."),
@@ -236,14 +166,21 @@ FIG4C = Item(
     (
         Claim(
             "F2-hybrids-prefix",
-            f"Both Mamba2 hybrids have at least {NEAR_PERFECT} at 4 times the trained length, {TRAINED}",
-            _hybrids_extrapolate("prefix"),
+            "With the query before the sequence both Mamba2 hybrids have at 4 times the trained length at least "
+            f"{NEAR_PERFECT} of their accuracy at that length, {TRAINED}",
+            hybrids_extrapolate("prefix"),
         ),
         Claim(
             "F2-prefix-helps",
             f"At 4 times the trained length Mamba2 has at least {BOOST} more with the query before the sequence "
             f"than after it, {TRAINED}",
-            _prefix_helps_mamba2,
+            lambda evidence: prefix_over_suffix(evidence, "M2", BOOST),
+        ),
+        Claim(
+            "F2-prefix-helps-all",
+            f"At 4 times the trained length no model is worse by more than {WORSE} with the query before the sequence than "
+            f"after it, {TRAINED}",
+            lambda evidence: every(FIVE, lambda name: prefix_over_suffix(evidence, name, -WORSE)),
         ),
     ),
     differs(tiny="Lengths up to 48.", small="Lengths up to 200."),
@@ -258,11 +195,18 @@ FIG12 = Item(
         Claim(
             "fewer-attention-layers",
             f"With the query after the sequence, interleaved 4:1 exceeds 1:1 at 4 times the trained length, {TRAINED}",
-            _fewer_attention_layers,
+            fewer_attention_layers,
+        ),
+        Claim(
+            "mamba2-blocks-better",
+            "With the query after the sequence, interleaved models of Mamba2 exceed those of Mamba at 4 times the trained "
+            f"length, N = 1 to 4, {TRAINED}",
+            mamba2_blocks_better,
         ),
     ),
     differs(tiny="Lengths up to 48.", small="Lengths up to 200."),
 )
+_SCALES: tuple[Scale, ...] = ("small", "medium", "paper")
 RESIDUAL = Item(
     "residual",
     "Control: residual sums",
@@ -273,12 +217,14 @@ RESIDUAL = Item(
         Claim(
             "F1-residual",
             f"Released residual sums change the examples that a hybrid needs by less than a factor {FACTOR:g}",
-            _same_examples,
+            same_examples,
+            _SCALES,
         ),
         Claim(
             "F2-residual",
-            f"They change accuracy at 4 times the trained length by at most {BOOST}, {TRAINED}",
-            _same_extrapolation,
+            f"Released residual sums change a hybrid's accuracy at 4 times the trained length by at most {BOOST}, {TRAINED}",
+            same_extrapolation,
+            _SCALES,
         ),
     ),
     differs(paper="The printed formulas are the clean sums; the released code has others."),

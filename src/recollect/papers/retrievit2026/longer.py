@@ -1,0 +1,119 @@
+"""What Figures 4, 12 and the control `residual` claim about sequences longer than those trained on, as questions to the runs."""
+
+from collections.abc import Callable
+from itertools import product
+
+from recollect.analysis.efficiency import log_times
+from recollect.analysis.groups import groups
+from recollect.analysis.pooled import pool
+from recollect.analysis.window import THRESHOLD
+from recollect.papers.estimates import Estimate, NotEnough, mean_of
+from recollect.papers.examples import ratio_of, timed
+from recollect.papers.judge import Evidence, Scale, where
+from recollect.papers.questions import Finding, at_least, at_most, between, every, exceeds, within
+from recollect.papers.retrievit2026.settings import SETTINGS, SSMS, VARIANT, learnt, of, view
+
+NEAR_PERFECT, FAILS, ALIKE, BOOST, WORSE = 0.9, 0.5, 0.15, 0.1, 0.02
+"""Near-perfect generalisation, as a share of the accuracy at the trained length; and accuracies: failure; how far apart is alike;
+what is a boost; up to what a model is no worse."""
+FACTOR = 2.0
+"""Examples that differ by less than this factor are no change."""
+HYBRIDS = ("HI-M2-1", "2S-M2")
+TRAINED = f"after training to at least {THRESHOLD} at the trained length"
+
+
+def length_column(scale: Scale, length: int) -> str:
+    """The column of a table of runs that has the accuracy at a length."""
+    place = SETTINGS[scale].lengths.index(length)
+    return f"final.tests.{place - 1}.accuracy" if place else "accuracy"
+
+
+def accuracy_at(
+    evidence: Evidence, name: str, query: str, times_longer: float, *, relative: bool = False, **values: str
+) -> Estimate:
+    """Accuracy at a multiple of the trained length, of the runs that have learnt the task; `relative`: over that at the trained
+    length."""
+    lengths = SETTINGS[evidence.scale].lengths
+    rows = learnt(of(evidence, name, query=query, **values), f"{name} ({query})")
+    length = min(lengths, key=lambda tried: abs(tried - times_longer * lengths[0]))
+    column = length_column(evidence.scale, length)
+    if column not in rows:
+        raise NotEnough(f"no test at length {length}")
+    label = "".join((f"{name}, ", *(f"{value}, " for value in values.values()), f"{query}, length {length}"))
+    if relative:
+        return mean_of(rows[column] / rows["accuracy"], f"{label} over length {lengths[0]}")
+    known = view(evidence).dropna(subset=column)
+    variants = [field for field in VARIANT if field in known]
+    samples = [list(part[column]) for _, part in groups(known.loc[known["accuracy"] >= THRESHOLD], ["name", *variants])]
+    return mean_of(rows[column], label, pool(samples, bounded=True))
+
+
+def hybrids_extrapolate(query: str) -> Callable[[Evidence], Finding]:
+    """Whether both hybrids keep most of their accuracy at 4 times the trained length."""
+    return lambda evidence: every(
+        HYBRIDS, lambda name: at_least(accuracy_at(evidence, name, query, 4, relative=True), NEAR_PERFECT)
+    )
+
+
+def rope_fails(evidence: Evidence) -> Finding:
+    """Whether RoPE has little accuracy at 4 times the trained length."""
+    return at_most(accuracy_at(evidence, "RoPE", "suffix", 4), FAILS)
+
+
+def better(evidence: Evidence, one: str, other: str, by: float = 0.0) -> Finding:
+    """Whether one model has more than another at 4 times the trained length, the query after the sequence."""
+    return exceeds(accuracy_at(evidence, one, "suffix", 4), accuracy_at(evidence, other, "suffix", 4), by)
+
+
+def hybrids_beat_both(evidence: Evidence) -> Finding:
+    """Whether both hybrids exceed RoPE and Mamba2 at 4 times the trained length."""
+    return every(product(HYBRIDS, ("RoPE", "M2")), lambda two: better(evidence, *two))
+
+
+def nope_like_mamba2(evidence: Evidence) -> Finding:
+    """Whether NoPE and Mamba2 are alike at 2 and 4 times the trained length."""
+
+    def same(n: int) -> Finding:
+        return within(accuracy_at(evidence, "NoPE", "suffix", n), accuracy_at(evidence, "M2", "suffix", n), ALIKE)
+
+    return every((2, 4), same)
+
+
+def prefix_over_suffix(evidence: Evidence, name: str, by: float) -> Finding:
+    """Whether a model has more at 4 times the trained length with the query before the sequence than after it."""
+    prefix, suffix = (accuracy_at(evidence, name, query, 4) for query in ("prefix", "suffix"))
+    return exceeds(prefix, suffix, by)
+
+
+def fewer_attention_layers(evidence: Evidence) -> Finding:
+    """Whether interleaved 4:1 exceeds 1:1 at 4 times the trained length."""
+    return every(SSMS[evidence.scale], lambda name: better(evidence, f"HI-{name}-4", f"HI-{name}-1"))
+
+
+def mamba2_blocks_better(evidence: Evidence) -> Finding:
+    """Whether interleaved models of Mamba2 exceed those of Mamba at 4 times the trained length."""
+    return every((1, 2, 3, 4), lambda n: better(evidence, f"HI-M2-{n}", f"HI-M-{n}"))
+
+
+def _residual_ratio(evidence: Evidence, name: str) -> Estimate:
+    """Examples with the released residual sums over those with clean ones."""
+    found = timed(evidence.curves, view(evidence))
+    runs = evidence.whole(where(found, name=name))
+    released, clean = (where(runs, residual=residual) for residual in ("released", "clean"))
+    pooled = pool(log_times(found, ["name", "model.residual"]))
+    return ratio_of(released, clean, f"{name}: examples, released / clean", pooled)
+
+
+def same_examples(evidence: Evidence) -> Finding:
+    """Whether the released residual sums leave the examples needed as they are, up to a factor."""
+    return every(HYBRIDS, lambda name: between(_residual_ratio(evidence, name), 1 / FACTOR, FACTOR))
+
+
+def same_extrapolation(evidence: Evidence) -> Finding:
+    """Whether they leave accuracy at 4 times the trained length as it is."""
+
+    def same(name: str) -> Finding:
+        released, clean = (accuracy_at(evidence, name, "suffix", 4, residual=sums) for sums in ("released", "clean"))
+        return within(released, clean, BOOST)
+
+    return every(HYBRIDS, same)
