@@ -13,7 +13,7 @@ import pandas as pd
 
 from recollect.analysis.pooled import Interval, Pool, mean_interval, pool, share_interval
 from recollect.analysis.rates import best_rate, with_accuracy
-from recollect.analysis.window import THRESHOLD, window
+from recollect.analysis.window import THRESHOLD, Window, window
 
 Undecided = Literal[
     "runs are missing",
@@ -54,16 +54,18 @@ class Estimate:
     could_rise: bool = False
     """Whether it may be higher than all of the interval: training was cut off, or the grid of rates was."""
 
+    detail: str = ""
+    """What a reader may compare it with."""
+
     @property
     def reach(self) -> Interval:
         """Value and interval, open above where the number could rise."""
         return self.value, self.low, math.inf if self.could_rise else self.high
 
     def __str__(self) -> str:
-        beyond = f", {self.needs}" if self.needs != "needs more seeds" else ""
-        return (
-            f"{self.value:.3g} ({self.low:.3g} .. {self.high:.3g}; {self.seeds} seed{'s' * (self.seeds != 1)}{beyond})"
-        )
+        seeds = f"{self.seeds} seed{'s' * (self.seeds != 1)}"
+        rest = (seeds, self.detail, "" if self.needs == "needs more seeds" else self.needs)
+        return f"{self.value:.3g} ({self.low:.3g} .. {self.high:.3g}; {'; '.join(filter(None, rest))})"
 
 
 def best(runs: pd.DataFrame, name: str, rates: Iterable[float] | None = None, pooled: Pool | None = None) -> Estimate:
@@ -88,31 +90,36 @@ def best(runs: pd.DataFrame, name: str, rates: Iterable[float] | None = None, po
     return replace(found, needs=AT_EDGE, could_rise=True) if _at_the_edge(known, lr) else found
 
 
-def window_of(
-    runs: pd.DataFrame, name: str, threshold: float = THRESHOLD, of_best: bool = False, pooled: Pool | None = None
-) -> Estimate:
+def window_of(runs: pd.DataFrame, name: str, threshold: float = THRESHOLD, pooled: Pool | None = None) -> Estimate:
     """Decades of learning rate at or above the threshold: the mean of the windows of single seeds.
 
-    That mean is estimated without bias by any number of seeds; the window of the mean curve shrinks as seeds are added, since one
-    seed that fails takes the mean below the threshold. A window that goes on beyond the rates tried may be of any width above
-    that. `of_best`: the threshold is that share of the model's own best mean accuracy.
+    That mean is estimated without bias by any number of seeds. The window of the mean curve, which pictures show and which comes
+    along as a detail, shrinks as seeds are added, since one seed that fails takes the mean below the threshold. A window that
+    goes on beyond the rates tried may be of any width above that.
     """
     if runs.empty:
         raise NotEnough(f"no run of {name} has ended")
-    widths, open_ = seed_windows(runs, threshold, of_best)
-    value = float(np.mean(widths))
+    found = seed_windows(runs, threshold)
+    widths, open_ = [one.decades for one in found], any(one.open_low or one.open_high for one in found)
     low, high = mean_interval(widths, pooled) if any(widths) else (0.0, 0.0)
-    needs = AT_EDGE if open_ else "needs more seeds"
-    return Estimate(name, value, max(0.0, low), high, len(widths), needs, could_rise=open_)
+    of_mean = _window(_by_seed(runs).mean(axis=1), threshold).decades
+    return Estimate(
+        name, float(np.mean(widths)), max(0.0, low), high, len(widths), AT_EDGE if open_ else "needs more seeds", open_,
+        f"mean curve {of_mean:.3g}",
+    )  # fmt: skip
 
 
-def seed_windows(runs: pd.DataFrame, threshold: float = THRESHOLD, of_best: bool = False) -> tuple[list[float], bool]:
-    """The window of each seed in decades, and whether one of them goes on beyond the rates tried."""
-    table = with_accuracy(runs).pivot_table(index="train.lr", columns="train.seed", values="accuracy", aggfunc="mean")
-    goal = threshold * float(table.mean(axis=1).max()) if of_best else threshold
-    curves = [table[seed].dropna() for seed in table]
-    found = [window(curve.index.to_numpy(float), curve.to_numpy(float), goal) for curve in curves]
-    return [one.decades for one in found], any(one.open_low or one.open_high for one in found)
+def seed_windows(runs: pd.DataFrame, threshold: float = THRESHOLD) -> list[Window]:
+    """The window of each seed."""
+    return [_window(curve.dropna(), threshold) for _, curve in _by_seed(runs).items()]
+
+
+def _by_seed(runs: pd.DataFrame) -> pd.DataFrame:
+    return with_accuracy(runs).pivot_table(index="train.lr", columns="train.seed", values="accuracy", aggfunc="mean")
+
+
+def _window(curve: pd.Series, threshold: float) -> Window:
+    return window(curve.index.to_numpy(float), curve.to_numpy(float), threshold)
 
 
 def mean_of(values: Iterable[float], name: str, pooled: Pool | None = None) -> Estimate:

@@ -16,7 +16,6 @@ import pandas as pd
 from recollect.analysis.groups import groups
 from recollect.analysis.pooled import Pool, pool
 from recollect.analysis.rates import at_best_rates, with_accuracy
-from recollect.analysis.window import THRESHOLD
 from recollect.papers import estimates
 from recollect.papers.estimates import UNDECIDED, Estimate, NotEnough, Undecided, seed_windows
 from recollect.papers.questions import Finding
@@ -100,7 +99,8 @@ class Evidence:
 
     @cached_property
     def _windows(self) -> Pool | None:
-        return pool(seed_windows(rows, THRESHOLD)[0] for _, rows in groups(self.runs, self._configurations))
+        configurations = groups(self.runs, self._configurations)
+        return pool([one.decades for one in seed_windows(rows)] for _, rows in configurations)
 
     def at_best_epoch(self) -> "Evidence | None":
         """The same with the best accuracy that each run had at any measurement; None where none is recorded."""

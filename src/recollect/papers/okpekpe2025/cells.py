@@ -55,10 +55,11 @@ def printed(*settings: tuple[int, int], wider_than_long: str = "") -> Callable[[
     """
 
     def test(evidence: Evidence) -> bool:
-        runs, known = evidence.runs, settings or SETTINGS["paper"]
+        runs, known = evidence.runs, [list(setting) for setting in settings or SETTINGS["paper"]]
         if wider_than_long:
             runs = runs.loc[(runs["model"] == wider_than_long) & (runs["model.width"] > runs["task.length"])]
-        own = (runs["train.epochs"] >= EPOCHS) & (runs["task.vocab"] == WORDS)
-        return bool((own & [at in known for at in zip(runs["task.length"], runs["task.pairs"], strict=True)]).any())
+        fields = ("train.epochs", "task.vocab", "task.length", "task.pairs")
+        found = zip(*(runs[name] for name in fields), strict=True) if set(fields) <= set(runs) else ()
+        return any(epochs >= EPOCHS and words == WORDS and setting in known for epochs, words, *setting in found)
 
     return test
