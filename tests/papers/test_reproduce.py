@@ -10,9 +10,11 @@ import pytest
 import recollect
 from recollect.figures.tables import table_figure
 from recollect.papers import reproduce as module
+from recollect.papers.estimates import best
 from recollect.papers.item import Item, Paper
-from recollect.papers.judge import Claim, Evidence, at_least, at_most, best
+from recollect.papers.judge import Claim, Evidence
 from recollect.papers.okpekpe2025.decay import DECAY, NEWER
+from recollect.papers.questions import at_least, at_most
 from recollect.papers.reproduce import plans, reproduce, total
 from recollect.spec import SpecError
 from recollect.store.frames import runs_frame
@@ -120,7 +122,7 @@ def test_draw_only_trains_nothing_and_says_what_is_missing(made, tmp_path):
     store, out = tmp_path / "s.sqlite", tmp_path / "out"
     records = made_up(store, out, draw_only=True)
     assert trained(store) == 0
-    assert {record["answer"] for record in records} == {"not enough runs"}
+    assert {record["answer"] for record in records} == {"runs are missing"}
     assert records[0]["note"] == "0 of 4 runs are there"
     assert (out / "one.png").exists()
 
@@ -134,7 +136,7 @@ def test_a_failed_run_does_not_stop_the_rest(made, tmp_path):
     made(Paper("made2025", "A made-up paper", (broken, *paper().items)))
     records = made_up(tmp_path / "s.sqlite", tmp_path / "out")
     assert {r["item"]: r["answer"] for r in records} == {
-        "broken": "not enough runs",
+        "broken": "runs are missing",
         "one": "holds",
         "two": "does not hold",
     }

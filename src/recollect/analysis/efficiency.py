@@ -114,7 +114,8 @@ def log_times(timed: pd.DataFrame, by: Sequence[str]) -> list[list[float]]:
 def _on_log_axis(group: pd.DataFrame, median: float, pooled: Pool | None) -> Interval:
     """log10 of a median with its interval; of the budget, without one, where the median is not known."""
     if math.isinf(median):
-        return (math.log10(_budget(group)),) * 3
+        least = math.log10(_budget(group))
+        return least, least, least
     reached = [float(x) for x in np.log10(group.loc[group["reached"].astype(bool), "time"])]
     low, high = mean_interval(reached, pooled)
     centre, half = math.log10(median), math.sqrt(math.pi / 2) * (high - low) / 2

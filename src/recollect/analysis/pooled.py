@@ -13,10 +13,10 @@ nearer to an end than END, and is never below FLOOR of that, which is the noise 
 that agree to the last digit would claim an interval of no width. Its interval is Wilson's: every p with (mean - p)^2 <= t^2
 variance p (1 - p) / seeds.
 
-All are 90 % intervals: a question that is answered from one end of an interval is answered wrongly in about 5 % of the cases
-where the truth is at the bound, and less often elsewhere. Measured by simulation with 3, 5, 8 and 20 seeds: 87 to 95 % of the
-intervals cover where 4 or more configurations share a pool, whether their variances are alike or not; 80 to 90 % where two do
-and accuracies are close to 0 or 1.
+All are 90 % intervals: a question that is answered from one end of an interval is answered wrongly in 5 % of the cases where the
+truth is at the bound, and less often elsewhere. Measured by simulation with 3, 5, 8 and 20 seeds: 4 to 8 % wrong answers at the
+bound; 87 to 95 % of the intervals cover where 4 or more configurations share a pool, whether their variances are alike or not;
+80 to 90 % where two do and accuracies are close to 0 or 1.
 """
 
 import math

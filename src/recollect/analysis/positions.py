@@ -65,7 +65,7 @@ def serial_position(matrix: pd.DataFrame, threshold: float = 0.5, ends: float = 
     starts, finish, between = (
         float(min(part.index[(part >= threshold).to_numpy()], default=math.inf)) for part in (head, tail, middle)
     )
-    leads = [float((part - middle).max()) for part in (head, tail)]
+    head_lead, tail_lead = (float((part - middle).max()) for part in (head, tail))
     overall = matrix.mean(axis=1)
     tenth, most = (float(overall.index[(overall >= share * overall.iloc[-1]).to_numpy()][0]) for share in (0.1, 0.9))
-    return SerialPosition(starts, finish, between, *leads, most - tenth, max(starts, finish) < between)
+    return SerialPosition(starts, finish, between, head_lead, tail_lead, most - tenth, max(starts, finish) < between)

@@ -6,6 +6,7 @@ is judged twice, by the accuracy at the end of training, which decides, and by t
 """
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,13 +18,19 @@ from recollect.analysis.groups import groups
 from recollect.analysis.pooled import Pool, pool
 from recollect.analysis.rates import at_best_rates, with_accuracy
 from recollect.papers import estimates
-from recollect.papers.estimates import UNDECIDED, Estimate, NotEnough, Undecided, seed_windows
+from recollect.papers.estimates import Estimate, NotEnough, Undecided, seed_windows
 from recollect.papers.questions import Finding
 
 Scale = Literal["tiny", "small", "medium", "paper"]
 SCALES: tuple[Scale, ...] = ("tiny", "small", "medium", "paper")
 Answer = Literal["holds", "does not hold"] | Undecided
-_OPEN = ("not seen at this scale", *(answer for answer in UNDECIDED[::-1] if answer != "not seen at this scale"))
+_OPEN: tuple[Undecided, ...] = (
+    "not seen at this scale",
+    "needs more seeds",
+    "best rate at the edge of the grid",
+    "needs longer training",
+    "runs are missing",
+)
 ANSWERS: tuple[Answer, ...] = ("does not hold", *_OPEN, "holds")
 """In the order in which they are told: what did not hold comes first."""
 STRENGTH: tuple[Answer, ...] = ("does not hold", "holds", *_OPEN)
@@ -67,8 +74,8 @@ class Evidence:
     @cached_property
     def _missing(self) -> dict[str, tuple[int, int]]:
         """By title of a model with too few runs, how many there are and how many were asked for; "" stands for all models."""
-        there = self.runs["model"].value_counts() if len(self.runs) and self.asked_of else {}
-        counts = {title: (int(there.get(title, 0)), asked) for title, asked in self.asked_of.items()}
+        there = Counter(self.runs["model"]) if len(self.runs) and self.asked_of else Counter()
+        counts = {title: (there[title], asked) for title, asked in self.asked_of.items()}
         counts = counts or {"": (len(self.runs), self.asked)}
         return {title: pair for title, pair in counts.items() if pair[0] < (1 - MISSING) * pair[1]}
 
@@ -89,7 +96,7 @@ class Evidence:
     def _configurations(self) -> list[str]:
         """The fields in which runs differ, but for rate and seed."""
         fields = [name for name in self.runs if name.startswith(("task.", "model.", "train."))]
-        varying = [name for name in fields if self.runs[name].nunique(dropna=False) > 1]
+        varying = [name for name in fields if len(self.runs[name].unique()) > 1]
         return ["model", *(name for name in varying if name not in ("train.lr", "train.seed"))]
 
     @cached_property
@@ -104,7 +111,7 @@ class Evidence:
 
     def at_best_epoch(self) -> "Evidence | None":
         """The same with the best accuracy that each run had at any measurement; None where none is recorded."""
-        if "best_accuracy" not in self.runs or not self.runs["best_accuracy"].notna().any():
+        if "best_accuracy" not in self.runs or all(self.runs["best_accuracy"].isna()):
             return None
         higher = self.runs[["accuracy", "best_accuracy"]].max(axis=1)
         runs = self.runs.drop(columns="final.valid", errors="ignore").assign(accuracy=higher)

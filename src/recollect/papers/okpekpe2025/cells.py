@@ -17,9 +17,7 @@ def cells(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The runs of each setting, width and depth, by a label such as `(64, 4) width 32`; widths ascend."""
     fields = [name for name in FIELDS if name in runs]
     ordered = runs.sort_values(by=[name for name in ("task.length", "model.width", "model.layers") if name in runs])
-    told = [
-        name for name in fields if name in FIELDS[2:] and name != "model.width" and runs[name].nunique(dropna=False) > 1
-    ]
+    told = [name for name in fields if name in FIELDS[2:] and name != "model.width" and len(runs[name].unique()) > 1]
     found = {}
     for values, rows in groups(ordered, fields):
         size = ", ".join(str(values[name]) for name in FIELDS[:2] if name in values)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pandas as pd
 
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES
@@ -74,8 +75,9 @@ def recalls_nothing(name: str) -> Callable[[Evidence], Finding]:
 
         def share(at: str) -> Finding:
             runs = found[at]
-            nothing = (runs["accuracy"].fillna(0.0) <= NOTHING / pairs(runs)).groupby(runs["train.seed"]).mean()
-            return at_least(mean_of(nothing, f"{name} {at}: share of rates at one pair or less"), 0.5)
+            nothing = runs.assign(nothing=runs["accuracy"].fillna(0.0) <= NOTHING / pairs(runs))
+            shares = [float(np.mean(rows["nothing"].to_numpy(bool))) for _, rows in nothing.groupby("train.seed")]
+            return at_least(mean_of(shares, f"{name} {at}: share of rates at one pair or less"), 0.5)
 
         return every(found, share)
 
@@ -136,6 +138,6 @@ def larger_state_helps(evidence: Evidence) -> Finding:
         if ends[0].equals(ends[1]):
             raise NotEnough(f"{name} was tried at one width")
         found = [evidence.window(rows, f"{name} width {rows['model.width'].iloc[0]}: decades") for rows in ends]
-        return exceeds(*found)
+        return exceeds(found[0], found[1])
 
     return every(("mamba2", "deltanet"), helps)

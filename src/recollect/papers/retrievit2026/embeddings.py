@@ -6,7 +6,6 @@ In position retrieval, as `settings` has it. Scales other than `paper` tie no he
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import pandas as pd
 
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.judge import Evidence, Scale
@@ -34,7 +33,7 @@ def embeddings(
     """The embeddings (positions, width) of a model's runs at a share of training; `table`: input or output, or what is shown."""
     runs = view(evidence)
     inside = runs.loc[(runs["name"] == name) & ((runs["model.tie"] == tie) if tie is not None else True), "id"]
-    return _tables(evidence, name, inside, share, table)
+    return _tables(evidence, name, list(inside), share, table)
 
 
 def learnt_embeddings(
@@ -46,11 +45,11 @@ def learnt_embeddings(
     """
     runs = of(evidence, name, **values)
     kept = runs if name in ALONE else learnt(runs, name, HALF)
-    return _tables(evidence, name, kept["id"], share, table)
+    return _tables(evidence, name, list(kept["id"]), share, table)
 
 
-def _tables(evidence: Evidence, name: str, ids: pd.Series, share: float, table: str) -> list[np.ndarray]:
-    if ids.empty or evidence.snapshots.empty:
+def _tables(evidence: Evidence, name: str, ids: list[str], share: float, table: str) -> list[np.ndarray]:
+    if not ids or evidence.snapshots.empty:
         raise NotEnough(f"no embeddings of {name} are there")
     table = table or ("input" if evidence.scale == "paper" else "output")
     rows = evidence.snapshots.loc[evidence.snapshots["run"].isin(ids) & (evidence.snapshots["share"] == share)]
