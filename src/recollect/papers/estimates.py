@@ -4,7 +4,7 @@ Intervals are those of `analysis.pooled`: 90 %, with a variance that the item's 
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -68,11 +68,14 @@ class Estimate:
         return f"{self.value:.3g} ({self.low:.3g} .. {self.high:.3g}; {'; '.join(filter(None, rest))})"
 
 
-def best(runs: pd.DataFrame, name: str, rates: Iterable[float] | None = None, pooled: Pool | None = None) -> Estimate:
+def best(
+    runs: pd.DataFrame, name: str, rates: Iterable[float] | None = None, others: Sequence[Sequence[float]] = ()
+) -> Estimate:
     """Mean accuracy over seeds at the learning rate with the highest: as the papers report.
 
-    `rates`: the best among these only (to 1 %). Below THRESHOLD it could rise where every run there was still improving when
-    its steps ended, or where the rate is the grid's first or last and better than all others by EDGE.
+    `rates`: the best among these only (to 1 %). `others`: the accuracies of other configurations over seeds, for the pool. Below
+    THRESHOLD it could rise where every run there was still improving when its steps ended, or where the rate is the grid's first
+    or last and better than all others by EDGE.
     """
     known = with_accuracy(runs) if len(runs) else runs
     if rates is not None and len(known):
@@ -82,7 +85,8 @@ def best(runs: pd.DataFrame, name: str, rates: Iterable[float] | None = None, po
         raise NotEnough(f"no run of {name} has ended")
     lr = best_rate(known)
     there = known.loc[known["train.lr"] == lr]
-    found = mean_of(there["accuracy"], name, pooled or pool([list(there["accuracy"])], bounded=True))
+    values = list(there["accuracy"])
+    found = mean_of(values, name, pool(others if values in others else [*others, values], bounded=True))
     if found.value >= THRESHOLD or rates is not None:
         return found
     if _improving(there):
@@ -95,7 +99,7 @@ def window_of(runs: pd.DataFrame, name: str, threshold: float = THRESHOLD, poole
 
     That mean is estimated without bias by any number of seeds. The window of the mean curve, which pictures show and which comes
     along as a detail, shrinks as seeds are added, since one seed that fails takes the mean below the threshold. A window that
-    goes on beyond the rates tried may be of any width above that. By simulation 88 to 92 % of the intervals cover (3 to 20 seeds).
+    goes on beyond the rates tried may be of any width above that. By simulation 88 to 92 % of the intervals cover.
     """
     if runs.empty:
         raise NotEnough(f"no run of {name} has ended")

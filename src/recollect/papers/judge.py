@@ -85,7 +85,7 @@ class Evidence:
         return len(set(self.runs["train.seed"])) if len(self.runs) else 0
 
     def best(self, runs: pd.DataFrame, name: str, rates: Iterable[float] | None = None) -> Estimate:
-        """`estimates.best` with the variance that all configurations at their best rates share."""
+        """`estimates.best` with what all configurations at their best rates say about the variance."""
         return estimates.best(runs, name, rates, self._accuracies)
 
     def window(self, runs: pd.DataFrame, name: str) -> Estimate:
@@ -100,9 +100,10 @@ class Evidence:
         return ["model", *(name for name in varying if name not in ("train.lr", "train.seed"))]
 
     @cached_property
-    def _accuracies(self) -> Pool | None:
+    def _accuracies(self) -> list[list[float]]:
+        """The accuracies over seeds of each configuration at its best rate."""
         best_runs = at_best_rates(with_accuracy(self.runs), self._configurations)
-        return pool((list(rows["accuracy"]) for _, rows in groups(best_runs, self._configurations)), bounded=True)
+        return [list(rows["accuracy"]) for _, rows in groups(best_runs, self._configurations)]
 
     @cached_property
     def _windows(self) -> Pool | None:

@@ -1,9 +1,9 @@
 """Questions to estimates, and how answers are joined.
 
-A question is answered only where the whole interval gives the same answer: wrongly in 4 to 8 % of the cases where the truth is
-at the bound, and less often elsewhere. Two numbers are compared by the interval of their difference. Of several parts that must all hold, one decided no is
-enough, whatever the others lack; a yes needs all of them, and its error is at most that of one part. A no among k parts that all
-lie at their bounds is wrong up to k times as often; parts far from their bounds add nothing.
+A question is answered only where the whole interval gives the same answer: wrongly in 4 to 8 % of the cases where the truth is at
+the bound, and less often elsewhere. Two numbers are compared by the interval of their difference. Of several parts that must all
+hold, one decided no is enough, whatever the others lack; a yes needs all of them, and is wrong no more often than that on one
+part. A no among k parts that all lie at their bounds is wrong up to k times as often; parts far from their bounds add nothing.
 """
 
 from collections.abc import Callable, Iterable
