@@ -44,7 +44,7 @@ def test_no_claim_is_left_out():
 @pytest.mark.parametrize(("item", "name"), CASES)
 def test_claims_are_judged(item, name, made_up):
     claim = next(claim for claim in PAPER.item(item).claims if claim.name == name)
-    for law, answer in zip(CASES[item, name], ("holds", "not seen at this scale", "not enough runs"), strict=True):
+    for law, answer in zip(CASES[item, name], ("holds", "not seen at this scale", "needs more seeds"), strict=True):
         verdict = judge(claim, made_up(PAPER.item(item), "tiny", law))
         assert verdict.answer == answer, (verdict.numbers, verdict.note)
 

@@ -85,6 +85,7 @@ def mean_interval(values: Sequence[float], pooled: Pool | None = None) -> tuple[
     c = t_quantile(int(d)) ** 2 * own / n
     if not bounded:
         return mean - math.sqrt(c), mean + math.sqrt(c)
+    mean = min(max(mean, 0.0), 1.0)
     half = math.sqrt(c * mean * (1 - mean) + c**2 / 4)  # the p with (mean - p)^2 <= c p (1 - p)
     return (mean + c / 2 - half) / (1 + c), (mean + c / 2 + half) / (1 + c)
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
@@ -21,6 +21,7 @@ from recollect.papers import estimates
 from recollect.papers.estimates import Estimate, NotEnough, Undecided, seed_windows
 from recollect.papers.questions import Finding
 
+T = TypeVar("T")
 Scale = Literal["tiny", "small", "medium", "paper"]
 SCALES: tuple[Scale, ...] = ("tiny", "small", "medium", "paper")
 Answer = Literal["holds", "does not hold"] | Undecided
@@ -84,6 +85,16 @@ class Evidence:
         """How many seeds there are."""
         return len(set(self.runs["train.seed"])) if len(self.runs) else 0
 
+    def once(self, name: str, make: "Callable[[Evidence], T]") -> T:
+        """What `make` gives for this evidence, made once: the claims of an item share it."""
+        if name not in self._made:
+            self._made[name] = make(self)
+        return self._made[name]
+
+    @cached_property
+    def _made(self) -> dict[str, Any]:
+        return {}
+
     def best(self, runs: pd.DataFrame, name: str, rates: Iterable[float] | None = None) -> Estimate:
         """`estimates.best` with what all configurations at their best rates say about the variance."""
         return estimates.best(runs, name, rates, self._accuracies)
@@ -110,6 +121,7 @@ class Evidence:
         configurations = groups(self.runs, self._configurations)
         return pool([one.decades for one in seed_windows(rows)] for _, rows in configurations)
 
+    @cached_property
     def at_best_epoch(self) -> "Evidence | None":
         """The same with the best accuracy that each run had at any measurement; None where none is recorded."""
         if "best_accuracy" not in self.runs or all(self.runs["best_accuracy"].isna()):
@@ -160,7 +172,7 @@ def judge(claim: Claim, evidence: Evidence) -> Verdict:
     """The verdict of the evidence on a claim."""
     answer, finding = _judged(claim, evidence)
     numbers, notes, by_best = dict(finding.numbers), [finding.note], None
-    if (best := evidence.at_best_epoch()) is not None:
+    if (best := evidence.at_best_epoch) is not None:
         other, otherwise = _judged(claim, best)
         changed = {name: text for name, text in otherwise.numbers.items() if numbers.get(name) != text}
         if changed or other != answer:

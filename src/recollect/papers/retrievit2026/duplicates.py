@@ -41,16 +41,20 @@ WORDS = {
 }  # fmt: skip
 
 
+def _of_learnt(evidence: Evidence) -> pd.DataFrame:
+    """One row per run that has learnt the task, its measures averaged over the numbers of segments."""
+    table = measures(evidence, view(evidence).loc[lambda runs: runs["accuracy"] >= THRESHOLD])
+    return table.pivot_table(index=["name", "query", "run"], values=list(WORDS)).reset_index() if len(table) else table
+
+
 def measure(evidence: Evidence, name: str, query: str, what: str) -> Estimate:
     """A measure of the runs of a model that have learnt the task, averaged over the numbers of segments."""
-    runs = learnt(of(evidence, name, query=query), f"{name} ({query})")
-    table = measures(evidence, view(evidence).loc[lambda frame: frame["accuracy"] >= THRESHOLD])
-    by_run = table.pivot_table(index=["name", "query", "run"], values=what)[what].reset_index()
-    own = by_run.loc[by_run["run"].isin(runs["id"]), what]
-    if own.empty:
+    learnt(of(evidence, name, query=query), f"{name} ({query})")
+    table = evidence.once("duplicates", _of_learnt)
+    samples = {tuple(at.values()): list(rows[what]) for at, rows in groups(table, ["name", "query"])}
+    if (name, query) not in samples:
         raise NotEnough(f"no duplicate queries were put to {name} ({query})")
-    samples = [list(rows[what]) for _, rows in groups(by_run, ["name", "query"])]
-    return mean_of(own, f"{name}, {query}: {WORDS[what]}", pool(samples, bounded=True))
+    return mean_of(samples[name, query], f"{name}, {query}: {WORDS[what]}", pool(samples.values(), bounded=True))
 
 
 def draw_errors(

@@ -203,6 +203,10 @@ def view(evidence: Evidence) -> pd.DataFrame:
     That is the rate at which most seeds get to the accuracy that ends a run, and then the one at which they do so soonest;
     where none does, the most accurate one.
     """
+    return evidence.once("view", _view)
+
+
+def _view(evidence: Evidence) -> pd.DataFrame:
     if evidence.runs.empty:
         return pd.DataFrame(columns=["id", "name", *VARIANT])
     known = names(evidence.scale)
