@@ -21,8 +21,14 @@ def attention_only(run: RunSpec) -> float:
     return 0.99 if run.model.mixer.kind == "attention" else 0.2
 
 
+_states: dict[tuple[str, int], int] = {}
+
+
 def more(run: RunSpec) -> float:
-    return min(1.0, state_sizes([run])[run.id] / 10_000)
+    key = run.model.title, run.model.width
+    if key not in _states:
+        _states[key] = state_sizes([run])[run.id]
+    return min(1.0, _states[key] / 10_000)
 
 
 def less(run: RunSpec) -> float:
