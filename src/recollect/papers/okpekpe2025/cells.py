@@ -1,6 +1,7 @@
 """The configurations that claims are tested in, and whether the paper's own setting is among the runs."""
 
 from collections.abc import Callable
+from itertools import product
 
 import pandas as pd
 
@@ -10,32 +11,36 @@ from recollect.papers.judge import Evidence
 from recollect.papers.okpekpe2025.settings import SETTINGS
 
 EPOCHS, WORDS = 50, 8192
-FIELDS = ("task.length", "task.pairs", "task.filler", "task.variant", "model.width", "model.layers")
+SETTING = ("task.length", "task.pairs", "task.filler", "task.variant", "model.width", "model.layers", "train.epochs")
+"""What two models must have in common to be compared, where the runs have it."""
 
 
 def cells(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The runs of each setting, width and depth, by a label such as `(64, 4) width 32`; widths ascend."""
-    fields = [name for name in FIELDS if name in runs]
-    ordered = runs.sort_values(by=[name for name in ("task.length", "model.width", "model.layers") if name in runs])
-    told = [name for name in fields if name in FIELDS[2:] and name != "model.width" and len(runs[name].unique()) > 1]
+    """The runs of each configuration of a model, by a label such as `(64, 4) width 32`; lengths and widths ascend."""
+    ordered = runs.sort_values(by=[name for name in ("task.length", "model.width") if name in runs], kind="stable")
+    fields = [name for name in runs if name.startswith(("task.", "model.", "train.")) and len(runs[name].unique()) > 1]
+    shown = ("task.length", "task.pairs", "model.width")
+    told = [name for name in fields if name not in (*shown, "train.lr", "train.seed")]
     found = {}
-    for values, rows in groups(ordered, fields):
-        size = ", ".join(str(values[name]) for name in FIELDS[:2] if name in values)
-        extra = "".join(f", {name.rpartition('.')[2]} {values[name]}" for name in told)
-        found[f"({size}) width {values['model.width']}{extra}"] = rows
+    for at, same in groups(ordered, [name for name in shown if name in runs]):
+        label = f"({', '.join(str(at[name]) for name in shown[:2] if name in at)}) width {at['model.width']}"
+        differ = [name for name in told if len(same[name].unique()) > 1]
+        for values, rows in groups(same, differ) if differ else [({}, same)]:
+            found[label + "".join(f", {name.rpartition('.')[2]} {value}" for name, value in values.items())] = rows
     return found
 
 
 def common(one: pd.DataFrame, other: pd.DataFrame) -> dict[str, tuple[pd.DataFrame, pd.DataFrame]]:
-    """The cells that both have; NotEnough where there is none."""
-    # both are labelled with the same fields, so that equal labels mean equal settings
-    ours, theirs = cells(pd.concat([one, other])), set(other.index)
-    found = {}
-    for label, rows in ours.items():
-        inside = [bool(place in theirs) for place in rows.index]
-        parts = rows.loc[[not yes for yes in inside]], rows.loc[inside]
-        if len(parts[0]) and len(parts[1]):
-            found[label] = parts
+    """The configurations of two models that have their setting in common; NotEnough where there is none."""
+
+    def setting(rows: pd.DataFrame) -> list[object]:
+        return [rows[name].iloc[0] for name in SETTING if name in one and name in other]
+
+    found = {
+        at if at == opposite else f"{at} | {opposite}": (ours, theirs)
+        for (at, ours), (opposite, theirs) in product(cells(one).items(), cells(other).items())
+        if setting(ours) == setting(theirs)
+    }
     if not found:
         raise NotEnough("no setting was tried with both models")
     return found
