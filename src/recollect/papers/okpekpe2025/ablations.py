@@ -139,7 +139,7 @@ def table4_studies(scale: Scale) -> list[Study]:
 
 
 def draw_table4(evidence: Evidence, caption: str) -> Drawing:
-    """Model by positions: mean and half the distance from the lowest to the highest seed."""
+    """Model by positions: mean and half of its 90 % interval over seeds."""
     rows = []
     for name in WITH_POSITIONS if len(evidence.runs) else []:
         row: dict[str, object] = {"model": name}
