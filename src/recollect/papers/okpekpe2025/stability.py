@@ -7,8 +7,8 @@ import pandas as pd
 
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
-from recollect.papers.judge import Evidence
-from recollect.papers.okpekpe2025.cells import cells, common, pairs
+from recollect.papers.judge import Claim, Evidence
+from recollect.papers.okpekpe2025.cells import cells, common, pairs, printed
 from recollect.papers.questions import Finding, all_of, any_of, at_least, at_most, every, exceeds, not_
 
 WIDER = 0.25
@@ -39,7 +39,7 @@ def _two_layers(evidence: Evidence, name: str) -> pd.DataFrame:
     return evidence.where(model=name, layers=2)
 
 
-def attention_is_wider(other: str) -> Callable[[Evidence], Finding]:
+def _attention_is_wider(other: str) -> Callable[[Evidence], Finding]:
     """Whether 2-layer attention's window is wider than another model's."""
 
     def test(evidence: Evidence) -> Finding:
@@ -48,7 +48,7 @@ def attention_is_wider(other: str) -> Callable[[Evidence], Finding]:
     return test
 
 
-def is_narrow(name: str) -> Callable[[Evidence], Finding]:
+def _is_narrow(name: str) -> Callable[[Evidence], Finding]:
     """Whether a model solves in some setting, and wherever it does only over few rates."""
 
     def narrow(evidence: Evidence, at: str, rows: pd.DataFrame) -> Finding:
@@ -67,7 +67,7 @@ def is_narrow(name: str) -> Callable[[Evidence], Finding]:
     return test
 
 
-def recalls_nothing(name: str) -> Callable[[Evidence], Finding]:
+def _recalls_nothing(name: str) -> Callable[[Evidence], Finding]:
     """Whether a model recalls at most one pair at most of the rates tried."""
 
     def test(evidence: Evidence) -> Finding:
@@ -84,7 +84,7 @@ def recalls_nothing(name: str) -> Callable[[Evidence], Finding]:
     return test
 
 
-def missed_by_zoology(name: str) -> Callable[[Evidence], Finding]:
+def _missed_by_zoology(name: str) -> Callable[[Evidence], Finding]:
     """Whether a model solves at a rate of the finer grid, and at none of Zoology's four, in some setting."""
 
     def missed(evidence: Evidence, at: str, rows: pd.DataFrame) -> Finding:
@@ -105,7 +105,7 @@ def _widest(evidence: Evidence, name: str, layers: int = 1) -> pd.DataFrame:
     return runs.loc[runs["model.width"] == runs["model.width"].max()]
 
 
-def more_stable(wide: str, narrow: str) -> Callable[[Evidence], Finding]:
+def _more_stable(wide: str, narrow: str) -> Callable[[Evidence], Finding]:
     """Whether the window of one 1-layer model is wider than another's, each at its largest width."""
 
     def test(evidence: Evidence) -> Finding:
@@ -114,7 +114,7 @@ def more_stable(wide: str, narrow: str) -> Callable[[Evidence], Finding]:
     return test
 
 
-def only_deltanet(evidence: Evidence) -> Finding:
+def _only_deltanet(evidence: Evidence) -> Finding:
     """Whether DeltaNet's window is as wide as that of 2-layer attention, and Mamba's and Mamba2's are not."""
 
     def decades(name: str) -> Estimate:
@@ -127,7 +127,7 @@ def only_deltanet(evidence: Evidence) -> Finding:
     )
 
 
-def larger_state_helps(evidence: Evidence) -> Finding:
+def _larger_state_helps(evidence: Evidence) -> Finding:
     """Whether the windows of Mamba2 and DeltaNet grow from the smallest to the largest width."""
 
     def helps(name: str) -> Finding:
@@ -141,3 +141,63 @@ def larger_state_helps(evidence: Evidence) -> Finding:
         return exceeds(found[0], found[1])
 
     return every(("mamba2", "deltanet"), helps)
+
+
+_OWN = {"mamba": printed(), "hyena": printed(wider_than_long="hyena")}
+"""The paper names no setting for Figure 1. That of Figure 6 says that Hyena needs a width above the length."""
+FIG1 = tuple(
+    claim
+    for name, own in _OWN.items()
+    for claim in (
+        Claim(
+            f"wider-than-{name}",
+            f"With 2 layers, attention's learning-rate window (accuracy >= {THRESHOLD}, mean over seeds) is at least {WIDER} "
+            f"decades wider than {name}'s, wherever {name} has one",
+            _attention_is_wider(name),
+            own,
+        ),
+        Claim(
+            f"{name}-is-narrow",
+            f"With 2 layers, {name} reaches {THRESHOLD} at some rate, and wherever it does over at most {NARROW:g} decade",
+            _is_narrow(name),
+            own,
+        ),
+        Claim(
+            f"{name}-recalls-nothing",
+            f"At half of the rates or more, 2-layer {name} recalls no more than one pair in K (at most {NOTHING} / K)",
+            _recalls_nothing(name),
+            own,
+        ),
+        Claim(
+            f"zoology-misses-{name}",
+            f"In some setting 2-layer {name} reaches {THRESHOLD} at a rate of the finer grid and at none of Zoology's four",
+            _missed_by_zoology(name),
+            own,
+        ),
+    )
+)
+FIG7 = (
+    *(
+        Claim(
+            f"{wide}-over-{narrow}",
+            f"With 1 layer and the largest width, {wide}'s window (accuracy >= {THRESHOLD}) is at least {WIDER} decades "
+            f"wider than {narrow}'s",
+            _more_stable(wide, narrow),
+            printed(),
+        )
+        for wide, narrow in (("deltanet", "mamba2"), ("mamba2", "mamba"))
+    ),
+    Claim(
+        "only-deltanet-like-attention",
+        f"1-layer DeltaNet's window is no more than {WIDER} decades narrower than that of 2-layer attention, and those of "
+        f"Mamba and Mamba2 are at least {WIDER} narrower, each at its largest width",
+        _only_deltanet,
+        printed(),
+    ),
+    Claim(
+        "larger-state-helps",
+        "The windows of 1-layer Mamba2 and DeltaNet are wider at the largest width, and so state, than at the smallest",
+        _larger_state_helps,
+        printed(),
+    ),
+)

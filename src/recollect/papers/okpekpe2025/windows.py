@@ -4,8 +4,8 @@ from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES
 from recollect.figures.panels import lines_figure, summary
 from recollect.figures.window import window_figure
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Claim, Evidence, Scale
-from recollect.papers.okpekpe2025.cells import printed
+from recollect.papers.judge import Evidence, Scale
+from recollect.papers.okpekpe2025 import stability
 from recollect.papers.okpekpe2025.settings import (
     DIFFERS,
     LARGER_BATCH,
@@ -17,18 +17,6 @@ from recollect.papers.okpekpe2025.settings import (
     model,
     study,
     two_layers,
-)
-from recollect.papers.okpekpe2025.stability import (
-    NARROW,
-    NOTHING,
-    WIDER,
-    attention_is_wider,
-    is_narrow,
-    larger_state_helps,
-    missed_by_zoology,
-    more_stable,
-    only_deltanet,
-    recalls_nothing,
 )
 from recollect.study.grid import axis
 from recollect.study.spec import Study
@@ -64,45 +52,13 @@ def draw_fig1(evidence: Evidence, caption: str) -> Drawing:
     return window_figure(runs.assign(configuration=runs["model"]), title, small_print), table
 
 
-_OWN = {"mamba": printed(), "hyena": printed(wider_than_long="hyena")}
-"""The paper names no setting for Figure 1. That of Figure 6 says that Hyena needs a width above the length."""
 FIG1 = Item(
     "fig1",
     "Accuracy against learning rate",
     "attention's window of learning rates is wide, Mamba's and Hyena's are narrow",
     draw_fig1,
     fig1_studies,
-    tuple(
-        claim
-        for name, own in _OWN.items()
-        for claim in (
-            Claim(
-                f"wider-than-{name}",
-                f"With 2 layers, attention's learning-rate window (accuracy >= {THRESHOLD}, mean over seeds) is at least {WIDER} "
-                f"decades wider than {name}'s, wherever {name} has one",
-                attention_is_wider(name),
-                own,
-            ),
-            Claim(
-                f"{name}-is-narrow",
-                f"With 2 layers, {name} reaches {THRESHOLD} at some rate, and wherever it does over at most {NARROW:g} decade",
-                is_narrow(name),
-                own,
-            ),
-            Claim(
-                f"{name}-recalls-nothing",
-                f"At half of the rates or more, 2-layer {name} recalls no more than one pair in K (at most {NOTHING} / K)",
-                recalls_nothing(name),
-                own,
-            ),
-            Claim(
-                f"zoology-misses-{name}",
-                f"In some setting 2-layer {name} reaches {THRESHOLD} at a rate of the finer grid and at none of Zoology's four",
-                missed_by_zoology(name),
-                own,
-            ),
-        )
-    ),
+    stability.FIG1,
     {
         **differs("Setting (64, 4), width 64.", tiny="Width 32, at most 3,000 steps."),
         "small": f"As at scale paper: 50 epochs, 17 rates, (64, 4), width 64. {DIFFERS['paper']}",
@@ -141,30 +97,6 @@ FIG7 = Item(
     "the windows of DeltaNet, Mamba2 and Mamba, the first the widest",
     draw_fig7,
     fig7_studies,
-    (
-        *(
-            Claim(
-                f"{wide}-over-{narrow}",
-                f"With 1 layer and the largest width, {wide}'s window (accuracy >= {THRESHOLD}) is at least {WIDER} decades "
-                f"wider than {narrow}'s",
-                more_stable(wide, narrow),
-                printed(),
-            )
-            for wide, narrow in (("deltanet", "mamba2"), ("mamba2", "mamba"))
-        ),
-        Claim(
-            "only-deltanet-like-attention",
-            f"1-layer DeltaNet's window is no more than {WIDER} decades narrower than that of 2-layer attention, and those of "
-            f"Mamba and Mamba2 are at least {WIDER} narrower, each at its largest width",
-            only_deltanet,
-            printed(),
-        ),
-        Claim(
-            "larger-state-helps",
-            "The windows of 1-layer Mamba2 and DeltaNet are wider at the largest width, and so state, than at the smallest",
-            larger_state_helps,
-            printed(),
-        ),
-    ),
+    stability.FIG7,
     differs("The hardest setting; which one the paper shows is not stated.", tiny="Batch 64 in this item."),
 )

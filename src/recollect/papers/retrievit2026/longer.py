@@ -9,9 +9,9 @@ from recollect.analysis.pooled import pool
 from recollect.analysis.window import THRESHOLD
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.examples import ratio_of, timed
-from recollect.papers.judge import Evidence, Scale, where
+from recollect.papers.judge import Claim, Evidence, Scale, where
 from recollect.papers.questions import Finding, at_least, at_most, between, every, exceeds, within
-from recollect.papers.retrievit2026.settings import SETTINGS, SSMS, VARIANT, learnt, of, view
+from recollect.papers.retrievit2026.settings import FIVE, SETTINGS, SSMS, VARIANT, learnt, of, view
 
 NEAR_PERFECT, FAILS, ALIKE, BOOST, WORSE = 0.9, 0.5, 0.15, 0.1, 0.02
 """Near-perfect generalisation, as a share of the accuracy at the trained length; and accuracies: failure; how far apart is alike;
@@ -48,51 +48,45 @@ def accuracy_at(
     return mean_of(rows[column], label, pool(samples, bounded=True))
 
 
-def hybrids_extrapolate(query: str) -> Callable[[Evidence], Finding]:
+def _hybrids_extrapolate(query: str) -> Callable[[Evidence], Finding]:
     """Whether both hybrids keep most of their accuracy at 4 times the trained length."""
     return lambda evidence: every(
         HYBRIDS, lambda name: at_least(accuracy_at(evidence, name, query, 4, relative=True), NEAR_PERFECT)
     )
 
 
-def rope_fails(evidence: Evidence) -> Finding:
-    """Whether RoPE has little accuracy at 4 times the trained length."""
+def _rope_fails(evidence: Evidence) -> Finding:
     return at_most(accuracy_at(evidence, "RoPE", "suffix", 4), FAILS)
 
 
-def better(evidence: Evidence, one: str, other: str, by: float = 0.0) -> Finding:
+def _better(evidence: Evidence, one: str, other: str, by: float = 0.0) -> Finding:
     """Whether one model has more than another at 4 times the trained length, the query after the sequence."""
     return exceeds(accuracy_at(evidence, one, "suffix", 4), accuracy_at(evidence, other, "suffix", 4), by)
 
 
-def hybrids_beat_both(evidence: Evidence) -> Finding:
-    """Whether both hybrids exceed RoPE and Mamba2 at 4 times the trained length."""
-    return every(product(HYBRIDS, ("RoPE", "M2")), lambda two: better(evidence, *two))
+def _hybrids_beat_both(evidence: Evidence) -> Finding:
+    return every(product(HYBRIDS, ("RoPE", "M2")), lambda two: _better(evidence, *two))
 
 
-def nope_like_mamba2(evidence: Evidence) -> Finding:
-    """Whether NoPE and Mamba2 are alike at 2 and 4 times the trained length."""
-
+def _nope_like_mamba2(evidence: Evidence) -> Finding:
     def same(n: int) -> Finding:
         return within(accuracy_at(evidence, "NoPE", "suffix", n), accuracy_at(evidence, "M2", "suffix", n), ALIKE)
 
     return every((2, 4), same)
 
 
-def prefix_over_suffix(evidence: Evidence, name: str, by: float) -> Finding:
+def _prefix_over_suffix(evidence: Evidence, name: str, by: float) -> Finding:
     """Whether a model has more at 4 times the trained length with the query before the sequence than after it."""
     prefix, suffix = (accuracy_at(evidence, name, query, 4) for query in ("prefix", "suffix"))
     return exceeds(prefix, suffix, by)
 
 
-def fewer_attention_layers(evidence: Evidence) -> Finding:
-    """Whether interleaved 4:1 exceeds 1:1 at 4 times the trained length."""
-    return every(SSMS[evidence.scale], lambda name: better(evidence, f"HI-{name}-4", f"HI-{name}-1"))
+def _fewer_attention_layers(evidence: Evidence) -> Finding:
+    return every(SSMS[evidence.scale], lambda name: _better(evidence, f"HI-{name}-4", f"HI-{name}-1"))
 
 
-def mamba2_blocks_better(evidence: Evidence) -> Finding:
-    """Whether interleaved models of Mamba2 exceed those of Mamba at 4 times the trained length."""
-    return every((1, 2, 3, 4), lambda n: better(evidence, f"HI-M2-{n}", f"HI-M-{n}"))
+def _mamba2_blocks_better(evidence: Evidence) -> Finding:
+    return every((1, 2, 3, 4), lambda n: _better(evidence, f"HI-M2-{n}", f"HI-M-{n}"))
 
 
 def _residual_ratio(evidence: Evidence, name: str) -> Estimate:
@@ -104,16 +98,87 @@ def _residual_ratio(evidence: Evidence, name: str) -> Estimate:
     return ratio_of(released, clean, f"{name}: examples, released / clean", pooled)
 
 
-def same_examples(evidence: Evidence) -> Finding:
-    """Whether the released residual sums leave the examples needed as they are, up to a factor."""
+def _same_examples(evidence: Evidence) -> Finding:
     return every(HYBRIDS, lambda name: between(_residual_ratio(evidence, name), 1 / FACTOR, FACTOR))
 
 
-def same_extrapolation(evidence: Evidence) -> Finding:
-    """Whether they leave accuracy at 4 times the trained length as it is."""
-
+def _same_extrapolation(evidence: Evidence) -> Finding:
     def same(name: str) -> Finding:
         released, clean = (accuracy_at(evidence, name, "suffix", 4, residual=sums) for sums in ("released", "clean"))
         return within(released, clean, BOOST)
 
     return every(HYBRIDS, same)
+
+
+FIG4B = (
+    Claim(
+        "F2-hybrids",
+        "With the query after the sequence both Mamba2 hybrids have at 4 times the trained length at least "
+        f"{NEAR_PERFECT} of their accuracy at that length, {TRAINED}",
+        _hybrids_extrapolate("suffix"),
+    ),
+    Claim("F2-rope-fails", f"RoPE has at most {FAILS} at 4 times the trained length, {TRAINED}", _rope_fails),
+    Claim(
+        "F2-hybrids-best",
+        f"At 4 times the trained length both hybrids exceed RoPE and Mamba2, {TRAINED}",
+        _hybrids_beat_both,
+    ),
+    Claim(
+        "F2-nope",
+        f"NoPE and Mamba2 differ by at most {ALIKE} at 2 and 4 times the trained length, {TRAINED}",
+        _nope_like_mamba2,
+    ),
+    Claim(
+        "F2-mamba2-over-rope",
+        f"At 4 times the trained length Mamba2 exceeds RoPE, {TRAINED}",
+        lambda evidence: _better(evidence, "M2", "RoPE"),
+    ),
+)
+FIG4C = (
+    Claim(
+        "F2-hybrids-prefix",
+        "With the query before the sequence both Mamba2 hybrids have at 4 times the trained length at least "
+        f"{NEAR_PERFECT} of their accuracy at that length, {TRAINED}",
+        _hybrids_extrapolate("prefix"),
+    ),
+    Claim(
+        "F2-prefix-helps",
+        f"At 4 times the trained length Mamba2 has at least {BOOST} more with the query before the sequence "
+        f"than after it, {TRAINED}",
+        lambda evidence: _prefix_over_suffix(evidence, "M2", BOOST),
+    ),
+    Claim(
+        "F2-prefix-helps-all",
+        f"At 4 times the trained length no model is worse by more than {WORSE} with the query before the sequence than "
+        f"after it, {TRAINED}",
+        lambda evidence: every(FIVE, lambda name: _prefix_over_suffix(evidence, name, -WORSE)),
+    ),
+)
+FIG12 = (
+    Claim(
+        "fewer-attention-layers",
+        f"With the query after the sequence, interleaved 4:1 exceeds 1:1 at 4 times the trained length, {TRAINED}",
+        _fewer_attention_layers,
+    ),
+    Claim(
+        "mamba2-blocks-better",
+        "With the query after the sequence, interleaved models of Mamba2 exceed those of Mamba at 4 times the trained "
+        f"length, N = 1 to 4, {TRAINED}",
+        _mamba2_blocks_better,
+    ),
+)
+_SCALES: tuple[Scale, ...] = ("small", "medium", "paper")
+RESIDUAL = (
+    Claim(
+        "F1-residual",
+        f"Released residual sums change the examples that a hybrid needs by less than a factor {FACTOR:g}",
+        _same_examples,
+        _SCALES,
+    ),
+    Claim(
+        "F2-residual",
+        f"Released residual sums change a hybrid's accuracy at 4 times the trained length by at most {BOOST}, {TRAINED}",
+        _same_extrapolation,
+        _SCALES,
+    ),
+)

@@ -10,31 +10,15 @@ from recollect.figures.heatmaps import heatmaps_figure, long_table
 from recollect.figures.panels import lines_figure, summary
 from recollect.papers.examples import curve_table
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Claim, Evidence, Scale
+from recollect.papers.judge import Evidence, Scale
+from recollect.papers.retrievit2026 import stages
 from recollect.papers.retrievit2026.settings import (
-    HALF,
-    HYBRIDS,
     SETTINGS,
-    SSMS,
     TITLES,
     differs,
     families,
     study,
     view,
-)
-from recollect.papers.retrievit2026.stages import (
-    DEEPER,
-    ENDS_FIRST,
-    LATER,
-    OPEN,
-    SUDDEN,
-    all_open,
-    at_once,
-    deep_fuse,
-    ends_first,
-    gates,
-    leave_first,
-    sudden,
 )
 from recollect.study.spec import Study
 
@@ -77,7 +61,7 @@ def draw_loss(evidence: Evidence, caption: str) -> Drawing:
 
 def draw_gates(evidence: Evidence, caption: str) -> Drawing:
     """|tanh b| of each layer over training."""
-    traces = gates(evidence)
+    traces = stages.gates(evidence)
     table = summary(traces.assign(layer=[f"layer {n + 1}" for n in traces["layer"]]), ["layer", "examples"], "gate")
     figure = lines_figure(
         table, "examples", "layer", title="Figure 18: gates of the two-stream model", caption=caption,
@@ -90,36 +74,13 @@ def _studies(part: str, names: Sequence[str]) -> Callable[[Scale], list[Study]]:
     return lambda scale: [study(part, scale, "position", names)]
 
 
-_LEAD = (
-    "the first tenth of the positions and the last tenth each lead over the middle half, at some time in training, by at least "
-    f"{ENDS_FIRST} in accuracy"
-)
 FIG8 = Item(
     "fig8",
     "Position retrieval: accuracy by position",
     "SSMs learn the ends first, Transformers all at once",
     draw_positions("Figure 8: accuracy by target position", ("RoPE", "M2", "HI-M2-1", "2S-M2")),
     _studies("position-four", ("RoPE", "M2", "HI-M2-1", "2S-M2")),
-    (
-        Claim("F5-ssm-ends", f"In Mamba2 {_LEAD}", ends_first("M2")),
-        Claim(
-            "F5-rope-at-once",
-            f"In the runs of RoPE that have learnt the task (accuracy at least {HALF}) neither the first nor the last tenth of "
-            f"the positions ever leads by more than {ENDS_FIRST}",
-            at_once("RoPE"),
-        ),
-        Claim(
-            "F5-rope-sudden",
-            "In the runs of RoPE that have learnt the task accuracy goes from a tenth to nine tenths of where it ends within at "
-            f"most {SUDDEN} of their training",
-            sudden,
-        ),
-        Claim(
-            "F5-hybrids-ends",
-            f"In interleaved 1:1 and two-stream Mamba2 {_LEAD}",
-            ends_first("HI-M2-1", "2S-M2"),
-        ),
-    ),
+    stages.FIG8,
     differs(),
     ("slices",),
 )
@@ -129,19 +90,7 @@ FIG13 = Item(
     "N = 1 like a Transformer, N > 1 like an SSM",
     draw_positions("Figure 13: accuracy by target position, interleaved N:1", M2_BLOCKS),
     _studies("position-m2-blocks", M2_BLOCKS),
-    (
-        Claim(
-            "F5-sparse-like-ssm",
-            f"In interleaved Mamba2 with N = 2, 3, 4 {_LEAD}",
-            ends_first(*M2_BLOCKS[1:]),
-        ),
-        Claim(
-            "F5-dense-like-transformer",
-            f"In the runs of interleaved 1:1 that have learnt the task (accuracy at least {HALF}) neither the first nor the last "
-            f"tenth of the positions ever leads by more than {ENDS_FIRST}",
-            at_once("HI-M2-1"),
-        ),
-    ),
+    stages.FIG13,
     differs(),
     ("slices",),
 )
@@ -151,7 +100,7 @@ FIG19_RIGHT = Item(
     "reverse gating learns as other hybrids do",
     draw_positions("Figure 19, right: reverse two-stream", ("2S-M2", "2SR-M2")),
     _studies("position-gating", ("2S-M2", "2SR-M2")),
-    (Claim("F5-reverse-ends", f"In reverse two-stream Mamba2 {_LEAD}", ends_first("2SR-M2")),),
+    stages.FIG19_RIGHT,
     differs(),
     ("slices",),
 )
@@ -161,23 +110,7 @@ FIG17 = Item(
     "SSMs leave the plateau of ignorance first, Transformers late and at once",
     draw_loss,
     lambda scale: [study("position", scale, "position", families(scale))],
-    (
-        Claim(
-            "ssms-leave-first",
-            "The training loss of the SSMs stays below log(length) / 2 by 2 % after fewer examples than RoPE's",
-            leave_first(SSMS.__getitem__),
-        ),
-        Claim(
-            "hybrids-leave-first",
-            "The training loss of the hybrids stays below log(length) / 2 by 2 % after fewer examples than RoPE's",
-            leave_first(HYBRIDS.__getitem__),
-        ),
-        Claim(
-            "ssms-leave-much-sooner",
-            f"RoPE stays at log(length) / 2 for at least {LATER:g} times as many examples as the SSMs (paper: 7 M against 2 M)",
-            leave_first(SSMS.__getitem__, LATER),
-        ),
-    ),
+    stages.FIG17,
     differs(paper="NoPE is drawn too."),
     ("curves",),
 )
@@ -187,19 +120,7 @@ FIG18 = Item(
     "deep layers fuse the two streams",
     draw_gates,
     _studies("position-gates", ("2S-M2",)),
-    (
-        Claim(
-            "deep-fuse",
-            f"At the end of training the gates (|tanh b|) of the deep half of the layers are on average at least {DEEPER} "
-            "more open than those of the shallow half",
-            deep_fuse,
-        ),
-        Claim(
-            "all-open-midway",
-            f"In the middle third of training the gate of every layer comes to at least {OPEN}",
-            all_open,
-        ),
-    ),
+    stages.FIG18,
     differs(),
     ("curves",),
 )
