@@ -103,6 +103,7 @@ def test_a_paper_is_trained_drawn_and_judged(made, tmp_path):
     assert first["version"].split(" at ")[0] == recollect.__version__
     assert first["trained"] == [first["version"]]
     text = (out / "verdicts.md").read_text()
+    assert "Of 2 claims: 1 does not hold; 1 holds." in text
     assert text.index("does not hold") < text.index("**holds**")
     assert first["command"] in text
     assert "all of it" in (out / "one.svg").read_text(), "the caption says what differs"

@@ -164,8 +164,10 @@ def write_verdicts(records: list[Record], paper: Paper, folder: Path) -> list[Re
 
 
 def _markdown(records: list[Record], paper: Paper) -> str:
-    counts = "; ".join(f"{count} {answer}" for answer, count in _counts(records).items())
-    lines = [f"# {paper.title}", "", f"Of {len(paper.claims)} claims: {counts}.", ""]
+    counts = _counts(records)
+    left = len(paper.claims) - sum(counts.values())
+    told = [f"{count} {answer}" for answer, count in counts.items()] + [f"{left} not judged"] * (left > 0)
+    lines = [f"# {paper.title}", "", f"Of {len(paper.claims)} claims: {'; '.join(told)}.", ""]
     lines += [
         "| item | claim | verdict | numbers (90 % interval over seeds) | scale | runs | seeds |",
         "|---|---|---|---|---|---|---|",

@@ -114,7 +114,7 @@ FIG4B = (
     Claim(
         "F2-hybrids",
         "With the query after the sequence both Mamba2 hybrids have at 4 times the trained length at least "
-        f"{NEAR_PERFECT} of their accuracy at that length, {TRAINED}",
+        f"{NEAR_PERFECT} of their accuracy at the trained length itself, {TRAINED}",
         _hybrids_extrapolate("suffix"),
     ),
     Claim("F2-rope-fails", f"RoPE has at most {FAILS} at 4 times the trained length, {TRAINED}", _rope_fails),
@@ -138,7 +138,7 @@ FIG4C = (
     Claim(
         "F2-hybrids-prefix",
         "With the query before the sequence both Mamba2 hybrids have at 4 times the trained length at least "
-        f"{NEAR_PERFECT} of their accuracy at that length, {TRAINED}",
+        f"{NEAR_PERFECT} of their accuracy at the trained length itself, {TRAINED}",
         _hybrids_extrapolate("prefix"),
     ),
     Claim(
