@@ -173,6 +173,21 @@ def test_hyena_is_refuted_only_where_it_is_wider_than_the_sequence_is_long(made_
     assert judge(hyena, wide).answer == "does not hold"
 
 
+def test_settings_are_compared_each_with_its_own(made_up):
+    """With blank filler attention is wider and with random filler Mamba is: the claim, of every setting, fails."""
+    item, claim = PAPER.item("fig1"), claim_of("fig1", "wider-than-mamba")
+    one = made_up(item, "tiny", windows(attention="wide", mamba="narrow")).runs.assign(**{"task.filler": "blank"})
+    other = made_up(item, "tiny", windows(attention="narrow", mamba="wide")).runs.assign(**{"task.filler": "random"})
+    verdict = judge(claim, Evidence("tiny", pd.concat([one, other], ignore_index=True), 0))
+    assert verdict.answer == "not seen at this scale"
+    assert {"mamba (16, 4) width 32, filler blank: decades", "mamba (16, 4) width 32, filler random: decades"} <= set(
+        verdict.numbers
+    )
+    elsewhere = other.loc[other["model"] != "attention"].assign(**{"model.width": 64})
+    verdict = judge(claim, Evidence("tiny", pd.concat([one, elsewhere], ignore_index=True), 0))
+    assert verdict.answer == "holds", "a width at which attention was not tried is not compared"
+
+
 def test_one_pair_is_a_factor_whatever_the_number_of_pairs(made_up):
     evidence = made_up(PAPER.item("fig3"), "tiny", constant(0.1))
     claim = claim_of("fig3", "attention-one-pair")
