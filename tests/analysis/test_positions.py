@@ -50,14 +50,13 @@ def test_a_position_nobody_asked_for_is_not_known():
 
 def test_ends_first_and_all_at_once():
     found = serial_position(position_matrix(slices(ends_first), points=10))
-    assert (found.head, found.tail, found.ends_first) == (0.1, 0.1, True)
-    assert found.middle > 0.5
-    assert found.contrast == pytest.approx(1.0)
+    assert (found.head_lead, found.tail_lead) == (pytest.approx(1.0), pytest.approx(1.0))
+    assert found.rise == pytest.approx(0.7), "from the ends to the middle"
     at_once = serial_position(position_matrix(slices(lambda p: 70), points=10))
-    assert (at_once.head, at_once.tail, at_once.middle) == (0.7, 0.7, 0.7)
-    assert (at_once.contrast, at_once.ends_first) == (0.0, False)
+    assert (at_once.head_lead, at_once.tail_lead) == (0.0, 0.0)
+    assert at_once.rise == 0.0, "all positions in one step"
 
 
 def test_the_last_alone_is_not_both_ends():
     found = serial_position(position_matrix(slices(lambda p: 10 if p > 15 else math.inf), points=10))
-    assert (found.tail, found.head, found.middle, found.ends_first) == (0.1, math.inf, math.inf, False)
+    assert (found.head_lead, found.tail_lead) == (0.0, 1.0)

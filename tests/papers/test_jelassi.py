@@ -75,7 +75,8 @@ def test_a_claim_holds_fails_or_stays_open(case, made):
     item, (holds, fails) = PAPER.item(case[0]), CASES[case]
     claim = next(claim for claim in item.claims if claim.name == case[1])
     answers = [judge(claim, made(item, world)).answer for world in (holds, fails, mixed(holds, fails))]
-    assert answers == ["holds", "not seen at this scale", "not enough runs"]
+    assert answers[:2] == ["holds", "not seen at this scale"]
+    assert answers[2] in ("needs more seeds", "needs longer training")
 
 
 def test_every_claim_has_a_case():

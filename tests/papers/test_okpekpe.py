@@ -49,6 +49,11 @@ def fine_gain(run: RunSpec) -> float:
     return 0.3 if any(math.isclose(run.train.lr, rate, rel_tol=0.01) for rate in ZOOLOGY_RATES) else 0.9
 
 
+def almost(run: RunSpec) -> float:
+    """Between Zoology's rates all seeds are good, at them one is and one nearly is."""
+    return 0.99 if fine_gain(run) == 0.9 or run.train.seed == 42 else 0.93
+
+
 def deep(run: RunSpec) -> float:
     return 0.99 if run.model.layers >= 3 else 0.5
 
@@ -73,6 +78,11 @@ def only_clean(run: RunSpec) -> float:
     return 0.9 if run.task.variant == "clean" else 0.5  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def wide_at(width: int) -> Law:
+    """One width has a wide window, the others a narrow one."""
+    return lambda run: window("wide" if run.model.width == width else "narrow")(run)
+
+
 def trio(holds: Law, fails: Law) -> tuple[Law, Law, Law]:
     return holds, fails, mixed(holds, fails)
 
@@ -86,35 +96,41 @@ SAME = {f"{name}-unchanged": trio(constant(0.5), only_without_positions) for nam
 CASES: dict[tuple[str, str], tuple[Law, Law, Law]] = {
     **{("fig1", f"wider-than-{name}"): laws for name, laws in WIDE.items()},
     **{("fig1", f"{name}-is-narrow"): trio(windows(**{name: "narrow"}), windows(**{name: "wide"})) for name in WIDE},
+    **{("fig1", f"{name}-recalls-nothing"): trio(windows(**{name: "narrow"}), constant(0.5)) for name in WIDE},
+    **{("fig1", f"zoology-misses-{name}"): (windows(**{name: "narrow"}), windows(**{name: "wide"}), almost) for name in WIDE},
     ("fig2", "attention-solves"): SOLVES,
     ("fig2", "finer-grid-helps"): trio(fine_gain, constant(0.5)),
     ("fig2", "mamba-gains-most"): trio(by_model({"mamba": fine_gain}), by_model({"hyena": fine_gain})),
     ("fig3", "recurrent-gain-with-width"): trio(by_width, constant(0.5)),
-    ("fig3", "attention-does-not-gain"): FAILS,
-    ("fig3", "attention-recalls-one-pair"): trio(constant(0.25), constant(0.05)),
+    ("fig3", "attention-one-pair"): trio(constant(0.25), constant(0.05)),
     ("fig4", "width-helps-mamba"): trio(by_width, constant(0.5)),
     ("fig4", "depth-helps-attention"): trio(second_layer, constant(0.25)),
     ("fig5", "attention-wider"): WIDE["mamba"],
     ("table1", "attention-copies"): SOLVES,
     ("table1", "wide-beats-deep"): trio(wide_copies, constant(0.99)),
+    ("table1", "small-mamba-copies-nothing"): trio(constant(0.01), constant(0.5)),
     **{("table2", name): SOLVES for name in ("attention-conv-on-qkv", "mamba", "mamba-w-o-conv1d", "mamba-w-o-gating", "s6-mlp")},
-    ("table2", "attention"): FAILS,
+    ("table2", "attention-one-pair"): FAILS,
     ("table3", "attention-conv-on-k"): SOLVES,
     ("table3", "attention-conv-on-v"): SOLVES,
     ("table3", "attention-conv-on-q"): FAILS,
     **{("table4", name): laws for name, laws in SAME.items()},
     ("fig7", "deltanet-over-mamba2"): trio(windows(deltanet="wide", mamba2="narrow"), windows(deltanet="narrow", mamba2="wide")),
     ("fig7", "mamba2-over-mamba"): trio(windows(mamba2="wide", mamba="narrow"), windows(mamba2="narrow", mamba="wide")),
+    ("fig7", "larger-state-helps"): trio(wide_at(32), wide_at(16)),
     ("depth", "two-suffice"): trio(constant(0.5), deep),
     ("variants", "variants-agree"): trio(constant(0.5), only_clean),
 }  # fmt: skip
 """By item and claim: a law under which it holds, one under which it fails, one under which seeds disagree."""
 ELSEWHERE = {
     *(("fig6", name) for name in ("attention-bump-without-accuracy", "mamba-bump-and-accuracy", "mamba-smooth", "hyena-smooth")),
+    *(("fig6", name) for name in ("attention-does-not-fit", "h3-smooth", "rwkv-smooth")),
     *(("decay", f"faster-at-the-{when}") for when in ("start", "end")),
+    ("fig2", "mamba-solves-long"), ("fig4", "scaling-not-parameters"), ("fig7", "only-deltanet-like-attention"),
 }  # fmt: skip
-"""Claims that rest on curves or matrices: tested below."""
-ANSWERS = ("holds", "not seen at this scale", "not enough runs")
+"""Claims that rest on curves or matrices, or on runs that the smallest scale does not have: tested below."""
+OPEN = ("needs more seeds", "needs longer training", "best rate at the edge of the grid")
+ANSWERS = (("holds",), ("not seen at this scale", "does not hold"), OPEN)
 
 
 def claim_of(item: str, name: str):
@@ -131,19 +147,106 @@ def test_claims_are_judged(item, name, made_up):
     claim = claim_of(item, name)
     for law, answer in zip(CASES[item, name], ANSWERS, strict=True):
         verdict = judge(claim, made_up(PAPER.item(item), "tiny", law))
-        assert verdict.answer == answer, (verdict.numbers, verdict.note)
+        assert verdict.answer in answer, (verdict.numbers, verdict.note)
         assert verdict.numbers, "a verdict names the numbers it rests on"
 
 
 def test_a_model_that_solves_nowhere_has_no_window_to_compare(made_up):
     claim = claim_of("fig1", "wider-than-mamba")
     law = windows(attention="wide", mamba="none")
-    assert judge(claim, made_up(PAPER.item("fig1"), "tiny", law)).answer == "not seen at this scale"
-    assert judge(claim, made_up(PAPER.item("fig1"), "small", law)).answer == "holds", (
-        "at the paper's protocol it is an answer"
-    )
+    for scale in ("tiny", "small"):
+        verdict = judge(claim, made_up(PAPER.item("fig1"), scale, law))
+        assert (verdict.answer, "no window" in verdict.note) == ("not seen at this scale", True)
     narrow = windows(attention="narrow", mamba="wide")
     assert judge(claim, made_up(PAPER.item("fig1"), "small", narrow)).answer == "does not hold"
+
+
+def test_hyena_is_refuted_only_where_it_is_wider_than_the_sequence_is_long(made_up):
+    evidence = made_up(PAPER.item("fig1"), "small", constant(0.3))
+    mamba, hyena = (claim_of("fig1", f"{name}-is-narrow") for name in ("mamba", "hyena"))
+    assert judge(mamba, evidence).answer == "does not hold"
+    evidence = dataclasses.replace(
+        evidence, runs=evidence.runs.loc[evidence.runs["model.width"] <= evidence.runs["task.length"]]
+    )
+    assert judge(hyena, evidence).answer == "not seen at this scale"
+    wide = dataclasses.replace(evidence, runs=evidence.runs.assign(**{"model.width": 128}))
+    assert judge(hyena, wide).answer == "does not hold"
+
+
+def test_settings_are_compared_each_with_its_own(made_up):
+    """With blank filler attention is wider and with random filler Mamba is: the claim, of every setting, fails."""
+    item, claim = PAPER.item("fig1"), claim_of("fig1", "wider-than-mamba")
+    one = made_up(item, "tiny", windows(attention="wide", mamba="narrow")).runs.assign(**{"task.filler": "blank"})
+    other = made_up(item, "tiny", windows(attention="narrow", mamba="wide")).runs.assign(**{"task.filler": "random"})
+    verdict = judge(claim, Evidence("tiny", pd.concat([one, other], ignore_index=True), 0))
+    assert verdict.answer == "not seen at this scale"
+    assert {"mamba (16, 4) width 32, filler blank: decades", "mamba (16, 4) width 32, filler random: decades"} <= set(
+        verdict.numbers
+    )
+    elsewhere = other.loc[other["model"] != "attention"].assign(**{"model.width": 64})
+    verdict = judge(claim, Evidence("tiny", pd.concat([one, elsewhere], ignore_index=True), 0))
+    assert verdict.answer == "holds", "a width at which attention was not tried is not compared"
+
+
+def test_one_pair_is_a_factor_whatever_the_number_of_pairs(made_up):
+    evidence = made_up(PAPER.item("fig3"), "tiny", constant(0.1))
+    claim = claim_of("fig3", "attention-one-pair")
+    assert judge(claim, evidence).answer == "not seen at this scale", "0.1 is less than half of one pair in four"
+    many = dataclasses.replace(evidence, runs=evidence.runs.assign(**{"task.pairs": 64}))
+    assert judge(claim, many).answer == "not seen at this scale", "0.1 is six pairs of 64"
+    assert judge(claim, dataclasses.replace(many, runs=many.runs.assign(accuracy=1 / 64))).answer == "holds"
+
+
+def test_a_wide_model_that_collapses_has_not_gained(made_up):
+    def collapses(run: RunSpec) -> float:
+        return 0.99 if run.model.width <= 16 else 0.2
+
+    for item, name in (("fig3", "recurrent-gain-with-width"), ("fig4", "width-helps-mamba")):
+        assert (
+            judge(claim_of(item, name), made_up(PAPER.item(item), "tiny", collapses)).answer == "not seen at this scale"
+        )
+
+
+def test_deeper_models_that_were_not_trained_do_not_show_that_two_layers_suffice(made_up):
+    verdict = judge(
+        claim_of("depth", "two-suffice"), made_up(PAPER.item("depth"), "tiny", lambda run: 0.9 / run.model.layers)
+    )
+    assert verdict.answer == "needs longer training"
+
+
+def test_positions_cannot_matter_where_nothing_is_recalled(made_up):
+    verdict = judge(claim_of("table4", "hyena-unchanged"), made_up(PAPER.item("table4"), "tiny", constant(0.2)))
+    assert verdict.answer == "not seen at this scale"
+    assert "one pair" in verdict.note
+
+
+def test_mamba_must_solve_where_the_sequence_is_much_longer_than_it_is_wide(made_up):
+    claim, evidence = claim_of("fig2", "mamba-solves-long"), made_up(PAPER.item("fig2"), "tiny", constant(0.99))
+    assert judge(claim, evidence).answer == "runs are missing"
+    longer = dataclasses.replace(evidence, runs=evidence.runs.assign(**{"task.length": 256}))
+    assert judge(claim, longer).answer == "holds"
+    fails = dataclasses.replace(longer, runs=longer.runs.assign(accuracy=0.3))
+    assert judge(claim, fails).answer == "not seen at this scale"
+
+
+def test_a_second_layer_beats_more_parameters(made_up):
+    claim, item = claim_of("fig4", "scaling-not-parameters"), PAPER.item("fig4")
+    for law, answer in zip(trio(second_layer, constant(0.25)), ANSWERS, strict=True):
+        evidence = made_up(item, "tiny", law)
+        deep = evidence.runs["model.layers"] == 2
+        small = evidence.runs.assign(parameters=[10 if two else 100 for two in deep])
+        assert judge(claim, dataclasses.replace(evidence, runs=small)).answer in answer
+
+
+def test_only_deltanet_is_as_robust_as_attention(made_up):
+    claim, item = claim_of("fig7", "only-deltanet-like-attention"), PAPER.item("fig7")
+    for kinds, answer in ((("wide", "narrow"), "holds"), (("narrow", "wide"), "not seen at this scale")):
+        evidence = made_up(item, "tiny", windows(deltanet=kinds[0], mamba=kinds[1], mamba2=kinds[1]))
+        assert judge(claim, evidence).answer == "runs are missing", "there is no attention"
+        wide = made_up(item, "tiny", windows(deltanet="wide")).runs
+        attention = wide.loc[wide["model"] == "deltanet"].assign(**{"model": "attention", "model.layers": 2})
+        both = dataclasses.replace(evidence, runs=pd.concat([evidence.runs, attention], ignore_index=True))
+        assert judge(claim, both).answer == answer
 
 
 def curve(sudden: bool, moves: bool) -> list[dict[str, float]]:
@@ -171,8 +274,16 @@ def test_dynamics_are_judged(name, made_up):
     as_said, otherwise = (lambda run: curve(sudden, moves)), (lambda run: curve(not sudden, moves))
     both = lambda run: as_said(run) if run.train.seed == 42 else otherwise(run)  # noqa: E731
     for found, answer in zip((as_said, otherwise, both), ANSWERS, strict=True):
-        verdict = judge(claim_of("fig6", name), made_up(PAPER.item("fig6"), "tiny", constant(accuracy), found))
-        assert verdict.answer == answer, (verdict.numbers, verdict.note)
+        verdict = judge(claim_of("fig6", name), made_up(PAPER.item("fig6"), "small", constant(accuracy), found))
+        assert verdict.answer in answer, (verdict.numbers, verdict.note)
+
+
+def test_what_attention_recalls_of_its_training_rows_is_judged(made_up):
+    claim = claim_of("fig6", "attention-does-not-fit")
+    for moves, answer in ((False, "holds"), (True, "not seen at this scale")):
+        evidence = made_up(PAPER.item("fig6"), "tiny", constant(0.25), lambda run, moves=moves: curve(False, moves))
+        assert judge(claim, evidence).answer == answer
+    assert judge(claim_of("fig6", "h3-smooth"), evidence).answer == "runs are missing"
 
 
 @pytest.mark.parametrize("when", ["start", "end"])
@@ -186,10 +297,10 @@ def test_decay_is_judged(when, made_up):
                          for d in range(16) for moment in ("start", "end")]  # fmt: skip
         return pd.DataFrame(rows)
 
-    for faster, answer in zip(([0.2, 0.3], [0.0, 0.01], [0.0, 2 * FASTER]), ANSWERS, strict=True):
+    for faster, answer in zip(([0.2, 0.22, 0.24], [0.0, 0.01, 0.0], [0.0, FASTER, 2 * FASTER]), ANSWERS, strict=True):
         evidence = made_up(PAPER.item("decay"), "tiny", constant(0.5), measured=measured(faster))
         verdict = judge(claim_of("decay", f"faster-at-the-{when}"), evidence)
-        assert verdict.answer == answer, (verdict.numbers, verdict.note)
+        assert verdict.answer in answer, (verdict.numbers, verdict.note)
 
 
 @pytest.mark.parametrize("item", [item.name for item in PAPER.items])

@@ -10,9 +10,11 @@ import pytest
 import recollect
 from recollect.figures.tables import table_figure
 from recollect.papers import reproduce as module
+from recollect.papers.estimates import best
 from recollect.papers.item import Item, Paper
-from recollect.papers.judge import Claim, Evidence, at_least, at_most, best
+from recollect.papers.judge import Claim, Evidence
 from recollect.papers.okpekpe2025.decay import DECAY, NEWER
+from recollect.papers.questions import at_least, at_most
 from recollect.papers.reproduce import plans, reproduce, total
 from recollect.spec import SpecError
 from recollect.store.frames import runs_frame
@@ -101,6 +103,7 @@ def test_a_paper_is_trained_drawn_and_judged(made, tmp_path):
     assert first["version"].split(" at ")[0] == recollect.__version__
     assert first["trained"] == [first["version"]]
     text = (out / "verdicts.md").read_text()
+    assert "Of 2 claims: 1 does not hold; 1 holds." in text
     assert text.index("does not hold") < text.index("**holds**")
     assert first["command"] in text
     assert "all of it" in (out / "one.svg").read_text(), "the caption says what differs"
@@ -120,7 +123,7 @@ def test_draw_only_trains_nothing_and_says_what_is_missing(made, tmp_path):
     store, out = tmp_path / "s.sqlite", tmp_path / "out"
     records = made_up(store, out, draw_only=True)
     assert trained(store) == 0
-    assert {record["answer"] for record in records} == {"not enough runs"}
+    assert {record["answer"] for record in records} == {"runs are missing"}
     assert records[0]["note"] == "0 of 4 runs are there"
     assert (out / "one.png").exists()
 
@@ -134,7 +137,7 @@ def test_a_failed_run_does_not_stop_the_rest(made, tmp_path):
     made(Paper("made2025", "A made-up paper", (broken, *paper().items)))
     records = made_up(tmp_path / "s.sqlite", tmp_path / "out")
     assert {r["item"]: r["answer"] for r in records} == {
-        "broken": "not enough runs",
+        "broken": "runs are missing",
         "one": "holds",
         "two": "does not hold",
     }
@@ -145,10 +148,10 @@ def test_what_is_measured_on_models_is_measured_once(made, tmp_path):
 
     def measure(evidence: Evidence, runs, device: str) -> pd.DataFrame:
         calls.append((len(evidence.runs), len(runs), device))
-        return pd.DataFrame({"value": [1.0, 2.0]})
+        return pd.DataFrame({"value": [0.5, 1.0]})
 
     def held(evidence: Evidence):
-        return at_least(best(evidence.runs.assign(accuracy=evidence.measured["value"].mean()), "measured"), 1.5)
+        return at_least(best(evidence.runs.assign(accuracy=evidence.measured["value"].mean()), "measured"), 0.6)
 
     item = Item("m", "Measured", "m", draw, small("m"), (Claim("held", "x", held),), measure=measure)
     made(paper(item))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -29,6 +29,17 @@ def ring() -> np.ndarray:
     angle = np.linspace(0, 1.75 * np.pi, POSITIONS)
     upwards = np.linspace(-0.6, 0.6, POSITIONS)
     return np.stack([np.cos(angle), np.sin(angle), upwards, *(0 * angle for _ in range(5))], axis=1)
+
+
+def ordered_ends() -> np.ndarray:
+    """The same points with those of the middle out of order."""
+    return ring()[[0, 1, 5, 2, 7, 3, 6, 4, 8, 9]]
+
+
+SHAPES = {
+    "same": np.ones((POSITIONS, 8)) + 0.01 * np.eye(POSITIONS, 8),
+    "spread": np.random.default_rng(0).standard_normal((POSITIONS, 8)),
+}
 
 
 def scattered() -> np.ndarray:
@@ -61,6 +72,14 @@ class Facts:
     """A spiral at the end, in the output embedding, or where it is tied in the one there is."""
     inputs: bool = False
     """A spiral in an input embedding that is not tied."""
+    gate: float = 0.2
+    """How open the shallow gate is."""
+    begins: float = 0.05
+    """Accuracy at every position before the end of training."""
+    ends: bool = False
+    """After a quarter of the training only the embeddings at the ends have an order."""
+    shape: str = ""
+    """Of the embeddings at the end: `same`, all alike; `spread`, in as many dimensions as there are."""
 
 
 World = Callable[[str, RunSpec], Facts]
@@ -80,28 +99,40 @@ def order(*models: str) -> World:
     return lambda name, run: Facts(time=EVERY * (1 + models.index(name)) if name in models else math.inf)
 
 
+def later(model: str) -> World:
+    """One model needs eight times as many examples as the others."""
+    return lambda name, run: Facts(time=8 * EVERY if name == model else EVERY)
+
+
 def mixed(one: World, other: World) -> World:
     return lambda name, run: (one if run.train.seed == FIRST else other)(name, run)
 
 
 @cache
-def runs_of(item: str) -> list[tuple[str, RunSpec, dict]]:
-    """An item's runs with their names and their columns."""
-    runs = PAPER.item(item).runs("tiny")
-    return [(names("tiny")[run.id], run, _flat(run.model_dump(mode="json"))) for run in runs]
+def runs_of(item: str) -> list[tuple[str, str, RunSpec, dict]]:
+    """An item's runs, those of the first seed twice: identity, name, specification, columns."""
+    found = []
+    for run in PAPER.item(item).runs("tiny"):
+        name, fields = names("tiny")[run.id], _flat(run.model_dump(mode="json"))
+        found.append((run.id, name, run, fields))
+        if run.train.seed == FIRST:  # a third seed, which does as the first: two tell nothing of most seeds
+            again = f"{run.id}-again"
+            names("tiny")[again] = name
+            found.append((again, name, run, {**fields, "train.seed": 3}))
+    return found
 
 
 def made(item: Item, world: World) -> Evidence:
     """Evidence of an item's own runs in a world."""
     frames: dict[str, list[dict]] = {"runs": [], **{need: [] for need in item.needs}}
     makers = {"curves": curve, "slices": slices, "snapshots": snapshots}
-    for name, run, fields in runs_of(item.name):
+    for id, name, run, fields in runs_of(item.name):
         facts = world(name, run)
         tests = (i for i, test in enumerate(run.tests) if test.kind == "ngram")
         found = {"accuracy": facts.accuracy, **{f"final.tests.{i}.accuracy": facts.longer for i in tests}}
-        frames["runs"].append({"id": run.id, "status": "finished", "step": run.train.steps, **found, **fields})
+        frames["runs"].append({"id": id, "status": "finished", "step": run.train.steps, **found, **fields})
         for need in item.needs:
-            frames[need] += makers[need](run, facts)
+            frames[need] += [{**row, "run": id} for row in makers[need](run, facts)]
     return Evidence("tiny", asked=len(frames["runs"]), **{name: pd.DataFrame(rows) for name, rows in frames.items()})
 
 
@@ -111,7 +142,7 @@ def curve(run: RunSpec, facts: Facts) -> list[dict]:
         seen = 32 * step
         loss = math.log(POSITIONS) / 2 if seen < facts.leaves else 0.5
         rows.append({"run": run.id, "step": step, "examples": seen, "accuracy": 0.97 if seen >= facts.time else 0.1,
-                     "train_loss": loss, "gate.0": 0.2, "gate.1": 0.2 + facts.deep})  # fmt: skip
+                     "train_loss": loss, "gate.0": facts.gate, "gate.1": facts.gate + facts.deep})  # fmt: skip
     return rows
 
 
@@ -119,6 +150,7 @@ def snapshots(run: RunSpec, facts: Facts) -> list[dict]:
     rows = []
     for share in (0.25, 0.5, 0.75, 1.0):
         spiral = ring() if (facts.late if share == 1.0 else facts.early) else scattered()
+        spiral = ordered_ends() if facts.ends and share < 1.0 else SHAPES.get(facts.shape, spiral)
         inputs = ring() if facts.inputs else scattered()
         tables = {"input": spiral if run.model.tie else inputs, "output": None if run.model.tie else spiral}
         rows.append({"run": run.id, "share": share, "step": run.train.steps, **tables})
@@ -144,7 +176,7 @@ def positions(run: RunSpec, facts: Facts) -> list[dict]:
     ends = (0, POSITIONS - 1)
     return [
         {"run": run.id, "step": step, "tag": "position", "value": place, "count": 100,
-         "right": round(100 * (0.9 if step == 4 else 0.1 + facts.lead * (place in ends)))}
+         "right": round(100 * (0.9 if step == 4 else facts.begins + facts.lead * (place in ends)))}
         for step in (1, 2, 3, 4) for place in range(POSITIONS)
     ]  # fmt: skip
 
@@ -171,6 +203,7 @@ CASES: dict[tuple[str, str], tuple[World, World]] = {
     ("fig3a", "F1-others-last"): (order("RoPE", "NoPE"), order("NoPE", "M2", "RoPE")),
     ("fig3a", "F1-order"): (order("HI-M2-1"), order("HI-M2-1", "M2")),
     ("fig3a", "F1-interleaved-best"): (order("HI-M2-1", "2S-M2"), order("2S-M2", "HI-M2-1")),
+    ("fig3a", "F1-nope-like-ssms"): (all_are(time=EVERY), later("NoPE")),
     ("fig3b", "state-helps"): (order("M2x4", "M2"), order("M2", "M2x4")),
     ("fig3b", "state-not-enough"): (order("RoPE", "M2x4"), order("M2x4", "RoPE")),
     ("fig3c", "few-blocks"): (order(*BLOCKS, "RoPE"), order("RoPE", *BLOCKS)),
@@ -179,10 +212,13 @@ CASES: dict[tuple[str, str], tuple[World, World]] = {
     ("fig4b", "F2-rope-fails"): (only("RoPE", longer=0.2), all_are()),
     ("fig4b", "F2-hybrids-best"): (only("RoPE", "M2", longer=0.4), only(*HYBRIDS, longer=0.3)),
     ("fig4b", "F2-nope"): (all_are(), only("NoPE", longer=0.3)),
+    ("fig4b", "F2-mamba2-over-rope"): (only("RoPE", longer=0.2), only("M2", longer=0.2)),
+    ("fig4c", "F2-prefix-helps-all"): (all_are(), by_query(all_are(), all_are(longer=0.9))),
     ("fig4c", "F2-hybrids-prefix"): (all_are(), all_are(longer=0.4)),
     ("fig4c", "F2-prefix-helps"): (by_query(only("M2", longer=0.5), all_are()), by_query(all_are(), only("M2", longer=0.5))),
     ("fig12", "fewer-attention-layers"): (only("HI-M2-1", longer=0.5), only("HI-M2-4", longer=0.5)),
     ("fig5", "F3-interleaved-lowest"): (HIGH, only("HI-M2-1", error=0.4)),
+    ("fig5", "F3-mamba2-misses"): (only("M2", error=0.6), all_are()),
     ("fig14", "F3-prefix-harder"): (by_query(HIGH, HIGHER), by_query(HIGHER, HIGH)),
     ("fig14", "F3-interleaved-lowest-prefix"): (HIGH, only("HI-M2-1", error=0.4)),
     ("fig15", "F3-all-ratios"): (HIGH, only(*BLOCKS, error=0.4)),
@@ -191,10 +227,13 @@ CASES: dict[tuple[str, str], tuple[World, World]] = {
     ("fig6", "F3-two-stream"): (only("M2", last=0.9), only("2S-M2", last=0.9)),
     ("fig16", "F3-even-ratios"): (all_are(), all_are(last=0.9)),
     ("fig7a", "F4-rope-first"): (order("RoPE", "NoPE", *HYBRIDS), order(*HYBRIDS, "NoPE", "RoPE")),
+    ("fig7a", "F4-hybrids-like-nope"): (all_are(time=EVERY), later("NoPE")),
     ("fig7a", "F4-ssms-never"): (order("RoPE"), order("M2")),
     ("fig7b", "F4-no-state"): (order("RoPE"), order("M2", "M2x2", "M2x4")),
     ("fig7c", "F4-dense-attention"): (order("HI-M2-1", "HI-M2-4"), order("HI-M2-4", "HI-M2-1")),
     ("fig19", "reverse-sooner"): (order("2SR-M2", "2S-M2"), order("2S-M2", "2SR-M2")),
+    ("fig19", "reverse-like-rope"): (all_are(time=EVERY), later("2SR-M2")),
+    ("fig8", "F5-rope-sudden"): (all_are(), all_are(begins=0.3)),
     ("fig8", "F5-ssm-ends"): (only("M2", lead=0.6), all_are()),
     ("fig8", "F5-rope-at-once"): (all_are(), only("RoPE", lead=0.6)),
     ("fig8", "F5-hybrids-ends"): (only(*HYBRIDS, lead=0.6), all_are()),
@@ -203,6 +242,8 @@ CASES: dict[tuple[str, str], tuple[World, World]] = {
     ("fig19-right", "F5-reverse-ends"): (all_are(lead=0.6), all_are()),
     ("fig17", "ssms-leave-first"): (only("M2", leaves=9600, otherwise=Facts(leaves=40000)), only("RoPE", leaves=9600)),
     ("fig17", "hybrids-leave-first"): (only(*HYBRIDS, leaves=9600, otherwise=Facts(leaves=40000)), only("RoPE", leaves=9600)),
+    ("fig17", "ssms-leave-much-sooner"): (only("M2", leaves=9600, otherwise=Facts(leaves=40000)), only("RoPE", leaves=9600)),
+    ("fig18", "all-open-midway"): (all_are(), all_are(gate=0.01)),
     ("fig18", "deep-fuse"): (all_are(deep=0.3), all_are()),
     ("fig9", "F6-spiral"): (LOCAL, all_are()),
     **{("fig9", f"F6-{name}-no-spiral"): (LOCAL, all_are(late=True)) for name in ("RoPE", "NoPE")},
@@ -210,9 +251,12 @@ CASES: dict[tuple[str, str], tuple[World, World]] = {
     ("fig20", "F6-leave-spiral"): (all_are(early=True), all_are(late=True)),
     ("fig10", "F6-local"): (LOCAL, all_are()),
     **{("fig10", f"F6-{name}-not-local"): (LOCAL, all_are(late=True)) for name in ("RoPE", "NoPE")},
+    ("fig10", "F6-ends-first"): (all_are(ends=True), all_are()),
+    ("fig22", "F6-near-identical"): (all_are(shape="same"), all_are()),
+    ("fig22", "F6-low-dimensional"): (all_are(late=True), all_are(shape="spread")),
     ("fig21", "F6-ratios-local"): (LOCAL, all_are()),
     ("fig22", "F6-families-local"): (LOCAL, all_are()),
-    **{("fig22", f"F6-families-{name}-not-local"): (LOCAL, all_are(late=True)) for name in ("RoPE", "NoPE")},
+    **{("fig22", f"F6-{name}-not-local"): (LOCAL, all_are(late=True)) for name in ("RoPE", "NoPE")},
     ("fig11", "F6-neighbours"): (LOCAL, only("RoPE", late=True)),
     ("tying", "F6-tied"): (tied(LOCAL, all_are()), tied(only("RoPE", late=True), LOCAL)),
     ("tying", "F6-untied"): (tied(all_are(), LOCAL), tied(LOCAL, only("RoPE", late=True))),
@@ -221,7 +265,7 @@ CASES: dict[tuple[str, str], tuple[World, World]] = {
     ("residual", "F2-residual"): (all_are(longer=0.9), released(all_are(), all_are(longer=0.4))),
 }  # fmt: skip
 """By item and claim: a world in which it holds, and one in which it fails; with seeds from both it is open."""
-ELSEWHERE = {("table1", "counts")}
+ELSEWHERE = {("table1", "counts"), ("fig3a", "F1-mamba2-hybrids-first"), ("fig12", "mamba2-blocks-better")}
 
 
 def verdict(item: str, claim: str, evidence: Evidence) -> str:
@@ -232,7 +276,11 @@ def verdict(item: str, claim: str, evidence: Evidence) -> str:
 def test_a_claim_holds_fails_or_stays_open(case):
     item, (holds, fails) = PAPER.item(case[0]), CASES[case]
     answers = [verdict(case[0], case[1], made(item, world)) for world in (holds, fails, mixed(holds, fails))]
-    assert answers == ["holds", "not seen at this scale", "not enough runs"]
+    assert answers[:2] == ["holds", "not seen at this scale"]
+    assert answers[2] in ("needs more seeds", "needs longer training") or case == (
+        "fig3a",
+        "F1-order",
+    )  # two of three do
 
 
 def test_every_claim_has_a_case():
@@ -247,9 +295,39 @@ def test_counts_hold_and_fail_at_any_scale(monkeypatch):
     assert verdict("table1", "counts", nothing) == "does not hold"
 
 
+def test_what_speaks_of_mamba_waits_for_its_runs():
+    for item, claim in (("fig3a", "F1-mamba2-hybrids-first"), ("fig12", "mamba2-blocks-better")):
+        assert verdict(item, claim, made(PAPER.item(item), all_are())) == "runs are missing"
+
+
+def test_both_ends_must_lead():
+    """The last positions alone are not the first and the last."""
+    evidence = made(PAPER.item("fig8"), only("M2", lead=0.6))
+    last = evidence.slices["value"] == POSITIONS - 1
+    level = evidence.slices.assign(right=evidence.slices["right"].where(last | (evidence.slices["step"] == 4), 5))
+    assert verdict("fig8", "F5-ssm-ends", evidence) == "holds"
+    assert verdict("fig8", "F5-ssm-ends", replace(evidence, slices=level)) == "not seen at this scale"
+
+
+def test_a_clear_no_of_one_model_needs_no_other():
+    """RoPE is no worse with the query first: whatever Mamba2 does, not all models are."""
+    world = by_query(only("RoPE", error=0.2), all_are())
+    unlearnt = made(
+        PAPER.item("fig14"), lambda name, run: replace(world(name, run), accuracy=0.5 if name == "M2" else 0.99)
+    )
+    assert verdict("fig14", "F3-prefix-harder", unlearnt) == "not seen at this scale"
+
+
+def test_a_seed_that_has_not_learnt_is_left_out():
+    def world(name: str, run: RunSpec) -> Facts:
+        return Facts() if run.train.seed == FIRST else Facts(accuracy=0.2, lead=0.6)
+
+    assert verdict("fig8", "F5-rope-at-once", made(PAPER.item("fig8"), world)) == "holds"
+
+
 def test_what_a_model_does_that_has_not_learnt_says_nothing():
     for item, claim in (("fig4b", "F2-hybrids"), ("fig6", "F3-recency"), ("fig8", "F5-rope-at-once")):
-        assert verdict(item, claim, made(PAPER.item(item), all_are(accuracy=0.2))) == "not enough runs"
+        assert verdict(item, claim, made(PAPER.item(item), all_are(accuracy=0.2))) == "needs longer training"
 
 
 @pytest.mark.parametrize("item", PAPER.items, ids=lambda item: item.name)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from recollect.analysis.groups import groups
 from recollect.analysis.intervals import resamples
+from recollect.analysis.pooled import Interval, Pool, difference, mean_interval
 from recollect.analysis.rates import at_best_rates
 from recollect.analysis.window import THRESHOLD
 
@@ -30,7 +31,7 @@ class Ratio:
     value: float
     """The ratio of medians, or the bound that the runs leave it; NaN where they leave none."""
     low: float
-    """Lower end of its 95 % bootstrap interval over runs; 0 where it is open."""
+    """Lower end of its 90 % interval over seeds; 0 where it is open."""
     high: float
     """Upper end; infinite where it is open."""
     bound: Bound
@@ -88,20 +89,37 @@ def data_efficiency(timed: pd.DataFrame, by: Sequence[str] = ("configuration",))
     return pd.DataFrame(rows)
 
 
-def efficiency_ratio(first: pd.DataFrame, second: pd.DataFrame) -> Ratio:
+def efficiency_ratio(first: pd.DataFrame, second: pd.DataFrame, pooled: Pool | None = None) -> Ratio:
     """How many times as many examples the `first` model needs as the `second`: rows of `times`, each of one model and rate.
 
-    A median that is not known is at least the budget, which bounds the ratio.
+    A median that is not known is at least the budget, which bounds the ratio. The interval is that of a difference of medians on
+    a logarithmic axis: `pooled` is the pool of `log_times`, and a median varies pi/2 times as much as a mean.
     """
     ours, theirs = _median(first), _median(second)
     if math.isinf(ours) and math.isinf(theirs):
         return Ratio(float("nan"), 0.0, math.inf, "unknown")
     bound: Bound = "at least" if math.isinf(ours) else "at most" if math.isinf(theirs) else "exact"
-    value = min(ours, _budget(first)) / min(theirs, _budget(second))
+    known = [_on_log_axis(part, median, pooled) for part, median in ((first, ours), (second, theirs))]
+    value, low, high = (10**end for end in difference(*known))
     if min(len(first), len(second)) < 2:
         return Ratio(value, float("nan"), float("nan"), bound)
-    with np.errstate(invalid="ignore"):  # infinity by infinity: anything
-        return Ratio(value, *_interval(_medians(first) / _medians(second, stream=1)), bound)
+    return Ratio(value, 0.0 if bound == "at most" else low, math.inf if bound == "at least" else high, bound)
+
+
+def log_times(timed: pd.DataFrame, by: Sequence[str]) -> list[list[float]]:
+    """log10 of the times of the runs that got there, for each group: what a pool of their variances is made of."""
+    return [list(np.log10(rows["time"])) for _, rows in groups(timed.loc[timed["reached"].astype(bool)], by)]
+
+
+def _on_log_axis(group: pd.DataFrame, median: float, pooled: Pool | None) -> Interval:
+    """log10 of a median with its interval; of the budget, without one, where the median is not known."""
+    if math.isinf(median):
+        least = math.log10(_budget(group))
+        return least, least, least
+    reached = [float(x) for x in np.log10(group.loc[group["reached"].astype(bool), "time"])]
+    low, high = mean_interval(reached, pooled)
+    centre, half = math.log10(median), math.sqrt(math.pi / 2) * (high - low) / 2
+    return centre, centre - half, centre + half
 
 
 def _median(group: pd.DataFrame) -> float:
@@ -114,13 +132,12 @@ def _budget(group: pd.DataFrame) -> float:
     return float(finite.max()) if len(finite) else math.inf
 
 
-def _medians(group: pd.DataFrame, stream: int = 0) -> np.ndarray:
+def _medians(group: pd.DataFrame) -> np.ndarray:
     """The median of each bootstrap draw of the runs."""
     t, hit = group["time"].to_numpy(float), group["reached"].to_numpy(bool)
-    return np.array([median_time(t[draw], hit[draw]) for draw in resamples(len(group), stream=stream)])
+    return np.array([median_time(t[draw], hit[draw]) for draw in resamples(len(group))])
 
 
 def _interval(values: np.ndarray) -> tuple[float, float]:
-    """The middle 95 % of numbers that may be infinite or, as NaN, anything: those count as the least and as the greatest."""
-    low, high = np.where(np.isnan(values), 0.0, values), np.where(np.isnan(values), math.inf, values)
-    return float(np.quantile(low, 0.025, method="lower")), float(np.quantile(high, 0.975, method="higher"))
+    """The middle 95 % of numbers that may be infinite."""
+    return float(np.quantile(values, 0.025, method="lower")), float(np.quantile(values, 0.975, method="higher"))

@@ -39,9 +39,9 @@ def spread(values: ArrayLike) -> Spread:
     return Spread(float(known.mean()), float(known.min()), float(known.max()), low, high, len(known))
 
 
-def resamples(n: int, count: int = RESAMPLES, stream: int = 0) -> np.ndarray:
-    """Draws of n out of n with replacement, the same at every call: (count, n). Streams are independent of each other."""
-    return np.random.default_rng(stream).integers(0, n, (count, n))
+def resamples(n: int, count: int = RESAMPLES) -> np.ndarray:
+    """Draws of n out of n with replacement, the same at every call: (count, n)."""
+    return np.random.default_rng(0).integers(0, n, (count, n))
 
 
 def bootstrap(n: int, statistic: Callable[[np.ndarray], float], count: int = RESAMPLES) -> tuple[float, float]:

@@ -4,7 +4,6 @@ Items at the beginning and the end of a list are recalled before those in the mi
 length, as in the paper, because models end at different steps.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,20 +12,14 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class SerialPosition:
-    """When the parts of a sequence are learnt: progress in (0, 1], infinite where it never happens."""
+    """How the ends of a sequence are learnt against its middle half, and how suddenly all of it is."""
 
-    head: float
-    """The first positions reach the threshold."""
-    tail: float
-    """The last positions do."""
-    middle: float
-    """The middle half does."""
-    contrast: float
-    """The largest difference, at any time, between the mean accuracy of head and tail and that of the middle."""
-    contrast_at: float
-    """The progress at which it was largest."""
-    ends_first: bool
-    """Whether head and tail both reach the threshold before the middle does."""
+    head_lead: float
+    """The largest difference, at any time, between the mean accuracy of the first positions and that of the middle half."""
+    tail_lead: float
+    """The same of the last positions, at a time of their own."""
+    rise: float
+    """The share of training from a tenth of the final mean accuracy to nine tenths of it: small where learning is sudden."""
 
 
 def position_matrix(slices: pd.DataFrame, points: int = 20, tag: str = "position") -> pd.DataFrame:
@@ -54,16 +47,12 @@ def position_matrix(slices: pd.DataFrame, points: int = 20, tag: str = "position
         return pd.DataFrame(hits / asked, pd.Index(progress, name="progress"), positions)
 
 
-def serial_position(matrix: pd.DataFrame, threshold: float = 0.5, ends: float = 0.1) -> SerialPosition:
+def serial_position(matrix: pd.DataFrame, ends: float = 0.1) -> SerialPosition:
     """What `position_matrix` says of the ends (this share of the positions on either side) and the middle half."""
     n = matrix.shape[1]
     edge = max(1, round(ends * n))
-    parts = [matrix.iloc[:, :edge], matrix.iloc[:, n - edge :], matrix.iloc[:, n // 4 : n - n // 4]]
-    head, tail, middle = (part.mean(axis=1) for part in parts)
-    starts, finish, between = (
-        float(min(part.index[(part >= threshold).to_numpy()], default=math.inf)) for part in (head, tail, middle)
-    )
-    gap = ((head + tail) / 2 - middle).to_numpy()
-    top = int(gap.argmax())
-    first = max(starts, finish) < between
-    return SerialPosition(starts, finish, between, float(gap[top]), float(matrix.index[top]), first)
+    middle = matrix.iloc[:, n // 4 : n - n // 4].mean(axis=1)
+    head, tail = (part.mean(axis=1) - middle for part in (matrix.iloc[:, :edge], matrix.iloc[:, n - edge :]))
+    overall = matrix.mean(axis=1)
+    tenth, most = (float(overall.index[(overall >= share * overall.iloc[-1]).to_numpy()][0]) for share in (0.1, 0.9))
+    return SerialPosition(float(head.max()), float(tail.max()), most - tenth)

@@ -30,11 +30,12 @@ def mean_accuracy(runs: pd.DataFrame) -> float:
 def best_rate(runs: pd.DataFrame, rank: Rank | None = None) -> float:
     """The learning rate whose runs have the highest mean accuracy, or the least `rank`; of equal ones the smallest."""
     if rank is None:
-        judged = (
-            runs if "final.valid" not in runs else runs.assign(accuracy=runs["final.valid"].fillna(runs["accuracy"]))
-        )
-        means = with_accuracy(judged).pivot_table(index="train.lr", values="accuracy", aggfunc="mean")  # rates ascend
-        return float(means.index[means["accuracy"].to_numpy().argmax()])
+        judged = runs["accuracy"].astype(float)
+        if "final.valid" in runs:
+            judged = runs["final.valid"].astype(float).fillna(judged)
+        rates, place = np.unique(runs["train.lr"].to_numpy(float), return_inverse=True)  # ascending
+        accuracy = judged.fillna(0.0).to_numpy()
+        return float(rates[np.argmax([accuracy[place == i].mean() for i in range(len(rates))])])
     ranks: dict[Any, Any] = {lr: rank(part) for lr, part in runs.groupby("train.lr")}  # ascending
     return float(min(ranks, key=ranks.__getitem__))
 

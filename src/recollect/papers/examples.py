@@ -2,8 +2,10 @@
 
 import pandas as pd
 
-from recollect.analysis.efficiency import efficiency_ratio, times
-from recollect.papers.judge import Estimate, NotEnough, where
+from recollect.analysis.efficiency import efficiency_ratio, log_times, times
+from recollect.analysis.pooled import Pool, pool
+from recollect.papers.estimates import Estimate, NotEnough
+from recollect.papers.judge import where
 
 
 def timed(curves: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
@@ -16,16 +18,16 @@ def timed(curves: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
 def examples_ratio(curves: pd.DataFrame, runs: pd.DataFrame, slow: str, fast: str) -> Estimate:
     """How many times as many examples one model needs as another, by the column `name`."""
     found = timed(curves, runs)
-    return ratio_of(where(found, name=slow), where(found, name=fast), f"examples, {slow} / {fast}")
+    pooled = pool(log_times(found, ["name"]))
+    return ratio_of(where(found, name=slow), where(found, name=fast), f"examples, {slow} / {fast}", pooled)
 
 
-def ratio_of(slow: pd.DataFrame, fast: pd.DataFrame, name: str) -> Estimate:
+def ratio_of(slow: pd.DataFrame, fast: pd.DataFrame, name: str, pooled: Pool | None = None) -> Estimate:
     """The ratio of medians with its interval; one that did not get there is known only up to its budget."""
-    found = efficiency_ratio(slow, fast)
-    low = min(found.low, found.value) if found.bound == "at least" else found.low
-    high = max(found.high, found.value) if found.bound == "at most" else found.high
+    found = efficiency_ratio(slow, fast, pooled)
     sign = {"exact": "", "unknown": " (neither gets there)"}.get(found.bound, f" ({found.bound} this)")
-    return Estimate(name + sign, found.value, low, high, min(len(slow), len(fast)))
+    needs = "needs more seeds" if found.bound == "exact" else "needs longer training"
+    return Estimate(name + sign, found.value, found.low, found.high, min(len(slow), len(fast)), needs)
 
 
 def curve_table(

@@ -85,6 +85,11 @@ class Paper:
     looks_at: Callable[[Evidence], Iterable[str]] | None = None
     """The runs whose curves, slices and snapshots its items are drawn and judged from, by id; None: all of them."""
 
+    @property
+    def claims(self) -> dict[str, Claim]:
+        """Every claim by its name, once, in whatever number of items it stands."""
+        return {claim.name: claim for item in self.items for claim in item.claims}
+
     def item(self, name: str) -> Item:
         """The item of that name."""
         found = {item.name: item for item in self.items}

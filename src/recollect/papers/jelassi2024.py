@@ -3,28 +3,22 @@
 The tasks and the protocol are those of its released code; what a figure has beyond that is not stated there and marked unknown.
 """
 
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pandas as pd
 
+from recollect.analysis.groups import groups
+from recollect.analysis.pooled import pool
 from recollect.analysis.window import THRESHOLD
 from recollect.figures.panels import lines_figure, summary
 from recollect.models.presets import preset
+from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.examples import curve_table, examples_ratio
 from recollect.papers.item import Drawing, Item, Paper
-from recollect.papers.judge import (
-    Claim,
-    Estimate,
-    Evidence,
-    Finding,
-    NotEnough,
-    Scale,
-    all_of,
-    at_least,
-    exceeds,
-    spread,
-    where,
-)
+from recollect.papers.judge import Claim, Evidence, Scale, where
+from recollect.papers.questions import Finding, at_least, every, exceeds
 from recollect.study.spec import Study
 
 NAME = "jelassi2024"
@@ -96,35 +90,31 @@ def _ratio(evidence: Evidence, slow: str, fast: str, query: str = "") -> Estimat
     runs = named(evidence)
     if query:
         runs = where(runs, query=query)
+    for name in (slow, fast):
+        evidence.whole(where(runs, name=name))
     found = examples_ratio(evidence.curves, runs, slow, fast)
-    return Estimate(f"{query} {found.name}".strip(), found.value, found.low, found.high, found.seeds)
+    return replace(found, name=f"{query} {found.name}".strip())
 
 
 def _transformers_first(evidence: Evidence) -> Finding:
-    return all_of(
-        *(
-            at_least(_ratio(evidence, slow, fast), MORE)
-            for slow in ("mamba", "lstm")
-            for fast in ("rotary", "hard_alibi")
-        )
-    )
+    each = product(("mamba", "lstm"), ("rotary", "hard_alibi"))
+    return every(each, lambda two: at_least(_ratio(evidence, *two), MORE))
 
 
 def _at_twice(evidence: Evidence, name: str) -> Estimate:
     """Accuracy on strings of twice the longest trained length."""
-    rows = where(named(evidence), name=name)
+    rows = evidence.whole(where(named(evidence), name=name))
     twice = 2 * COPY[evidence.scale].get("length", 20)
     column = f"final.tests.{LONGER[evidence.scale].index(twice)}.accuracy"
     if column not in rows:
         raise NotEnough(f"no test at {twice} letters")
-    return spread(rows[column], f"{name}, {twice} letters")
+    samples = [list(part[column].dropna()) for _, part in groups(named(evidence), ["name"])]
+    return mean_of(rows[column], f"{name}, {twice} letters", pool(samples, bounded=True))
 
 
 def _hard_alibi_furthest(evidence: Evidence) -> Finding:
     best = _at_twice(evidence, "hard_alibi")
-    return all_of(
-        *(exceeds(best, _at_twice(evidence, name), by=FURTHER) for name in ("rotary", "none", "mamba", "lstm"))
-    )
+    return every(("rotary", "none", "mamba", "lstm"), lambda name: exceeds(best, _at_twice(evidence, name), by=FURTHER))
 
 
 def _prefix_closes_the_gap(evidence: Evidence) -> Finding:

@@ -1,33 +1,43 @@
 """Claims, and the verdict of results on them.
 
-A claim is a sentence with its thresholds and a test: a function from evidence to a finding. Tests are made of *estimates* (a
-number with an interval over seeds) and of four questions: is it at least, is it at most, does it exceed another by a margin,
-is it within a margin of another? A question is answered only where the whole interval gives the same answer; where it does
-not, more runs would be needed. A claim that fails is refuted only at a scale that is the claim's own; anywhere else it was
-merely not seen.
+A claim is a sentence with its thresholds and a test: a function from evidence to a finding, made of estimates and questions to
+them. A claim that fails is refuted only by results in the claim's own setting; anywhere else it was merely not seen. Every claim
+is judged twice, by the accuracy at the end of training, which decides, and by the best measurement of each run.
 """
 
-import math
+import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
-from recollect.analysis.scaling import at_best_rate
-from recollect.analysis.window import THRESHOLD, windows
+from recollect.analysis.groups import groups
+from recollect.analysis.pooled import Pool, pool
+from recollect.analysis.rates import at_best_rates, with_accuracy
+from recollect.papers import estimates
+from recollect.papers.estimates import Estimate, NotEnough, Undecided, seed_windows
+from recollect.papers.questions import Finding
 
+T = TypeVar("T")
 Scale = Literal["tiny", "small", "medium", "paper"]
 SCALES: tuple[Scale, ...] = ("tiny", "small", "medium", "paper")
-Answer = Literal["holds", "does not hold", "not seen at this scale", "not enough runs"]
-ANSWERS: tuple[Answer, ...] = ("does not hold", "not seen at this scale", "not enough runs", "holds")
+Answer = Literal["holds", "does not hold"] | Undecided
+_OPEN: tuple[Undecided, ...] = (
+    "not seen at this scale",
+    "needs more seeds",
+    "best rate at the edge of the grid",
+    "needs longer training",
+    "runs are missing",
+)
+ANSWERS: tuple[Answer, ...] = ("does not hold", *_OPEN, "holds")
 """In the order in which they are told: what did not hold comes first."""
+STRENGTH: tuple[Answer, ...] = ("does not hold", "holds", *_OPEN)
+"""Of several answers on one claim, from different items or scales, the first of these counts."""
 MISSING = 0.05
-"""The share of the runs a claim is about that may be missing (failed, say) before it is left open."""
-
-
-class NotEnough(Exception):
-    """The runs that a claim rests on are not there: the message says which."""
+"""The share of a model's runs that may be missing (failed, say) before what it rests on is left open."""
 
 
 @dataclass(frozen=True)
@@ -52,49 +62,92 @@ class Evidence:
 
     def where(self, **values: Any) -> pd.DataFrame:
         """The runs with these values: `model` is the model's title; `width`, `pairs`, `lr` .. any field by its last name."""
-        return where(self.runs, **values)
+        return self.whole(where(self.runs, **values))
+
+    def whole(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """The same rows, or NotEnough where too many runs of their models are missing."""
+        titles = set(rows["model"]) if self.asked_of and "model" in rows else {""}
+        for title in sorted(titles & self._missing.keys()):
+            there, asked = self._missing[title]
+            raise NotEnough(f"{there} of {asked} runs {f'of {title} ' if title else ''}are there")
+        return rows
+
+    @cached_property
+    def _missing(self) -> dict[str, tuple[int, int]]:
+        """By title of a model with too few runs, how many there are and how many were asked for; "" stands for all models."""
+        there = Counter(self.runs["model"]) if len(self.runs) and self.asked_of else Counter()
+        counts = {title: (there[title], asked) for title, asked in self.asked_of.items()}
+        counts = counts or {"": (len(self.runs), self.asked)}
+        return {title: pair for title, pair in counts.items() if pair[0] < (1 - MISSING) * pair[1]}
 
     @property
     def seeds(self) -> int:
         """How many seeds there are."""
         return len(set(self.runs["train.seed"])) if len(self.runs) else 0
 
+    def once(self, name: str, make: "Callable[[Evidence], T]") -> T:
+        """What `make` gives for this evidence, made once: the claims of an item share it."""
+        if name not in self._made:
+            self._made[name] = make(self)
+        return self._made[name]
 
-@dataclass(frozen=True)
-class Estimate:
-    """A number and the interval that seeds leave it."""
+    @cached_property
+    def _made(self) -> dict[str, Any]:
+        return {}
 
-    name: str
-    value: float
-    low: float
-    high: float
-    seeds: int
+    def best(self, runs: pd.DataFrame, name: str, rates: Iterable[float] | None = None) -> Estimate:
+        """`estimates.best` with what all configurations at their best rates say about the variance."""
+        return estimates.best(runs, name, rates, self._accuracies)
 
-    def __str__(self) -> str:
-        return f"{self.value:.3g} ({self.low:.3g} .. {self.high:.3g})"
+    def window(self, runs: pd.DataFrame, name: str) -> Estimate:
+        """`estimates.window_of` with the variance that the windows of all configurations share."""
+        return estimates.window_of(runs, name, pooled=self._windows)
 
+    @cached_property
+    def _configurations(self) -> list[str]:
+        """The fields in which runs differ, but for rate and seed."""
+        fields = [name for name in self.runs if name.startswith(("task.", "model.", "train."))]
+        varying = [name for name in fields if len(self.runs[name].unique()) > 1]
+        return ["model", *(name for name in varying if name not in ("train.lr", "train.seed"))]
 
-@dataclass(frozen=True)
-class Finding:
-    """What a test found: yes, no, or None for undecided, and the numbers it rests on."""
+    @cached_property
+    def _accuracies(self) -> list[list[float]]:
+        """The accuracies over seeds of each configuration at its best rate."""
+        best_runs = at_best_rates(with_accuracy(self.runs), self._configurations)
+        return [list(rows["accuracy"]) for _, rows in groups(best_runs, self._configurations)]
 
-    holds: bool | None
-    numbers: dict[str, str] = field(default_factory=dict)
-    note: str = ""
+    @cached_property
+    def _windows(self) -> Pool | None:
+        configurations = groups(self.runs, self._configurations)
+        return pool([one.decades for one in seed_windows(rows)] for _, rows in configurations)
+
+    @cached_property
+    def at_best_epoch(self) -> "Evidence | None":
+        """The same with the best accuracy that each run had at any measurement; None where none is recorded."""
+        if "best_accuracy" not in self.runs or all(self.runs["best_accuracy"].isna()):
+            return None
+        higher = self.runs[["accuracy", "best_accuracy"]].max(axis=1)
+        runs = self.runs.drop(columns="final.valid", errors="ignore").assign(accuracy=higher)
+        return dataclasses.replace(self, runs=runs)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence that results can support or refute."""
+    """A sentence that results can support or refute. One claim may stand in several items of a paper: it is the same object."""
 
     name: str
+    """One name, one claim, within a paper."""
     says: str
-    """The claim in words, thresholds included."""
+    """What is tested, in words, thresholds included."""
     test: Callable[[Evidence], Finding]
-    decided_at: tuple[Scale, ...] = ("paper",)
-    """The scales that have the setting the claim names: only there can it be refuted."""
-    about: str = ""
-    """The one model it speaks of, by title: then no other model's runs need to be there."""
+    decided_at: tuple[Scale, ...] | Callable[[Evidence], bool] = ("paper",)
+    """Where the claim can be refuted: the scales that have the setting it names, or whether the runs have that setting."""
+
+    def refutable(self, evidence: Evidence) -> bool:
+        """Whether these results can refute it."""
+        if isinstance(self.decided_at, tuple):
+            return evidence.scale in self.decided_at
+        return bool(len(evidence.runs)) and self.decided_at(evidence)
 
 
 @dataclass(frozen=True)
@@ -104,6 +157,9 @@ class Verdict:
     claim: str
     says: str
     answer: Answer
+    """By the accuracy at the end of training."""
+    best_epoch: Answer | None
+    """By the best measurement of each run; None where the claim does not rest on it or no measurement is kept."""
     numbers: dict[str, str]
     note: str
     scale: Scale
@@ -114,25 +170,34 @@ class Verdict:
 
 def judge(claim: Claim, evidence: Evidence) -> Verdict:
     """The verdict of the evidence on a claim."""
-    there, asked = len(evidence.runs), evidence.asked
-    if claim.about:
-        there = list(evidence.runs["model"]).count(claim.about) if there else 0
-        asked = evidence.asked_of[claim.about]
+    answer, finding = _judged(claim, evidence)
+    numbers, notes, by_best = dict(finding.numbers), [finding.note], None
+    if (best := evidence.at_best_epoch) is not None:
+        other, otherwise = _judged(claim, best)
+        changed = {name: text for name, text in otherwise.numbers.items() if numbers.get(name) != text}
+        if changed or other != answer:
+            by_best = other
+        numbers |= {name: f"{numbers[name]}; best epoch {text}" if name in numbers else f"best epoch {text}"
+                    for name, text in changed.items()}  # fmt: skip
+        notes.append(f"the final epoch decides; by the best epoch: {other}" if other != answer else "")
+    return Verdict(
+        claim.name, claim.says, answer, by_best, numbers, "; ".join(filter(None, notes)), evidence.scale, len(evidence.runs),
+        evidence.asked, evidence.seeds,
+    )  # fmt: skip
+
+
+def _judged(claim: Claim, evidence: Evidence) -> tuple[Answer, Finding]:
     try:
-        if asked and there < (1 - MISSING) * asked:
-            raise NotEnough(f"{there} of {asked} runs are there")
+        if evidence.asked and evidence.runs.empty:
+            raise NotEnough(f"0 of {evidence.asked} runs are there")
         finding = claim.test(evidence)
     except NotEnough as missing:
-        finding = Finding(None, note=str(missing))
+        finding = Finding(None, note=str(missing), needs=missing.answer)
     if finding.holds is None:
-        answer: Answer = "not enough runs"
-    elif finding.holds:
-        answer = "holds"
-    else:
-        answer = "does not hold" if evidence.scale in claim.decided_at else "not seen at this scale"
-    return Verdict(
-        claim.name, claim.says, answer, finding.numbers, finding.note, evidence.scale, there, asked, evidence.seeds
-    )  # fmt: skip
+        return finding.needs, finding
+    if finding.holds:
+        return "holds", finding
+    return ("does not hold" if claim.refutable(evidence) else "not seen at this scale"), finding
 
 
 def where(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
@@ -147,97 +212,15 @@ def where(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
     return frame
 
 
-def best(runs: pd.DataFrame, name: str, rates: Iterable[float] | None = None) -> Estimate:
-    """Accuracy at the learning rate with the highest mean, with the lowest and the highest seed: as the papers report.
+def distinct(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One verdict for each claim of each paper: where items or scales answer it several times, the strongest answer.
 
-    `rates`: the best among these only, not among all that were tried.
+    `records` are verdicts as plain data with their `paper`; the first of equally strong ones counts.
     """
-    table = at_best_rate(runs.assign(all=name), ["all"], rates) if len(runs) else runs
-    if table.empty:
-        raise NotEnough(f"no run of {name} has ended")
-    row = table.iloc[0]
-    return Estimate(name, row["accuracy"], row["min"], row["max"], int(row["seeds"]))
-
-
-def window_of(runs: pd.DataFrame, name: str, threshold: float = THRESHOLD, of_best: bool = False) -> Estimate:
-    """Decades of learning rate at or above the threshold, with a bootstrap interval over seeds.
-
-    A window that goes on beyond the rates tried may be of any width above that. `of_best`: the threshold is that share of
-    the model's own best accuracy.
-    """
-    if runs.empty:
-        raise NotEnough(f"no run of {name} has ended")
-    row = windows(runs.assign(all=name), by="all", threshold=threshold, of_best=of_best).iloc[0]
-    high = math.inf if row["open_low"] or row["open_high"] else row["interval_high"]
-    return Estimate(name, row["decades"], row["interval_low"], high, int(row["seeds"]))
-
-
-def spread(values: Iterable[float], name: str) -> Estimate:
-    """The mean of one number per seed, with the lowest and the highest."""
-    found = [float(v) for v in values if v == v]
-    if not found:
-        raise NotEnough(f"no value of {name}")
-    return Estimate(name, sum(found) / len(found), min(found), max(found), len(found))
-
-
-def at_least(estimate: Estimate, bound: float) -> Finding:
-    """Whether a number is at least this: yes where all of its interval is, no where none of it is."""
-    return _between(estimate.low - bound, estimate.high - bound, [estimate])
-
-
-def at_most(estimate: Estimate, bound: float) -> Finding:
-    """Whether a number is at most this."""
-    return _between(bound - estimate.high, bound - estimate.low, [estimate])
-
-
-def exceeds(more: Estimate, less: Estimate, by: float = 0.0) -> Finding:
-    """Whether one number exceeds another by at least a margin. Without one, equal is not more."""
-    by = by or 1e-9
-    return _between(more.low - less.high - by, more.high - less.low - by, [more, less])
-
-
-def within(one: Estimate, other: Estimate, margin: float) -> Finding:
-    """Whether two numbers differ by at most a margin."""
-    apart = max(one.high - other.low, other.high - one.low), max(one.low - other.high, other.low - one.high, 0.0)
-    return _between(margin - apart[0], margin - apart[1], [one, other])
-
-
-def all_of(*findings: Finding) -> Finding:
-    """Yes where all are, no where one is not; the numbers of all."""
-    return _joined(findings, False if any(f.holds is False for f in findings) else None if any(
-        f.holds is None for f in findings) else True)  # fmt: skip
-
-
-def any_of(*findings: Finding) -> Finding:
-    """Yes where one is, no where none is; the numbers of all."""
-    return _joined(findings, True if any(f.holds for f in findings) else None if any(
-        f.holds is None for f in findings) else False)  # fmt: skip
-
-
-def not_(finding: Finding) -> Finding:
-    """The other answer."""
-    return Finding(None if finding.holds is None else not finding.holds, finding.numbers, finding.note)
-
-
-def _between(worst: float, best_case: float, estimates: list[Estimate]) -> Finding:
-    """Yes where even the worst reading of the intervals is at least 0, no where even the best is not."""
-    numbers = {estimate.name: str(estimate) for estimate in estimates}
-    if few := [estimate.name for estimate in estimates if estimate.seeds < 2]:
-        return Finding(None, numbers, f"one seed gives no interval: {', '.join(few)}")
-    if worst >= -1e-12:
-        return Finding(True, numbers)
-    return (
-        Finding(False, numbers)
-        if best_case < 0
-        else Finding(None, numbers, "the interval over seeds spans both answers")
-    )
-
-
-def _joined(findings: Iterable[Finding], holds: bool | None) -> Finding:
-    """The numbers of all findings, and the notes of those that gave the answer."""
-    numbers: dict[str, str] = {}
-    notes: dict[str, None] = {}
-    for finding in findings:
-        numbers |= finding.numbers
-        notes |= {finding.note: None} if finding.note and finding.holds == holds else {}
-    return Finding(holds, numbers, "; ".join(notes))
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    order = {answer: place for place, answer in enumerate(STRENGTH)}
+    for record in records:
+        key = record["paper"], record["claim"]
+        if key not in found or order.get(record["answer"], 99) < order.get(found[key]["answer"], 99):
+            found[key] = record
+    return list(found.values())

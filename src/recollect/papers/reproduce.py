@@ -17,7 +17,7 @@ import pandas as pd
 from recollect.figures.style import save
 from recollect.papers import PAPERS
 from recollect.papers.item import Item, Paper, gather
-from recollect.papers.judge import ANSWERS, SCALES, Evidence, Scale, judge
+from recollect.papers.judge import ANSWERS, SCALES, Evidence, Scale, distinct, judge
 from recollect.papers.kept import RUNS, keep, kept
 from recollect.spec import SpecError, digest, nearest
 from recollect.store import DEFAULT_STORE
@@ -181,7 +181,8 @@ def write_verdicts(records: list[Record], paper: Paper, folder: Path) -> list[Re
     new = {record["item"] for record in records}
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     records = [*records, *(r for r in known if r["item"] not in new and r["item"] in places)]
-    records.sort(key=lambda record: (ANSWERS.index(record["answer"]), places[record["item"]]))
+    order = {answer: place for place, answer in enumerate(ANSWERS)}  # an answer of another version comes first
+    records.sort(key=lambda record: (order.get(record["answer"], -1), places[record["item"]]))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (folder / "verdicts.md").write_text(_markdown(records, paper), encoding="utf-8")
@@ -189,10 +190,12 @@ def write_verdicts(records: list[Record], paper: Paper, folder: Path) -> list[Re
 
 
 def _markdown(records: list[Record], paper: Paper) -> str:
-    counts = "; ".join(f"{count} {answer}" for answer, count in _counts(records).items())
-    lines = [f"# {paper.title}", "", f"{counts}.", ""]
+    counts = _counts(records)
+    left = len(paper.claims) - sum(counts.values())
+    told = [f"{count} {answer}" for answer, count in counts.items()] + [f"{left} not judged"] * (left > 0)
+    lines = [f"# {paper.title}", "", f"Of {len(paper.claims)} claims: {'; '.join(told)}.", ""]
     lines += [
-        "| item | claim | verdict | numbers (interval over seeds) | scale | runs | seeds |",
+        "| item | claim | verdict | numbers (90 % interval over seeds) | scale | runs | seeds |",
         "|---|---|---|---|---|---|---|",
     ]
     for record in records:
@@ -214,8 +217,9 @@ def _markdown(records: list[Record], paper: Paper) -> str:
 
 
 def _counts(records: list[Record]) -> dict[str, int]:
-    """How many claims got each answer, those that none got left out."""
-    counts = {answer: sum(record["answer"] == answer for record in records) for answer in ANSWERS}
+    """How many distinct claims got each answer, those that none got left out."""
+    answers = [record["answer"] for record in distinct(records)]
+    counts = {answer: answers.count(answer) for answer in dict.fromkeys([*ANSWERS, *answers])}
     return {answer: count for answer, count in counts.items() if count}
 
 

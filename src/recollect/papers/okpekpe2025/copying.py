@@ -8,15 +8,17 @@ from recollect.analysis.scaling import at_best_rate
 from recollect.analysis.window import THRESHOLD
 from recollect.figures.panels import lines_figure, summary
 from recollect.figures.tables import table_figure
+from recollect.papers.estimates import Estimate
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Claim, Evidence, Finding, Scale, all_of, at_least, best, exceeds
+from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.okpekpe2025.settings import FINE, NAME, SEEDS
-from recollect.papers.okpekpe2025.windows import WIDER, wider
+from recollect.papers.okpekpe2025.stability import WIDER, wider
+from recollect.papers.questions import Finding, all_of, at_least, at_most, exceeds
 from recollect.study.grid import axis
 from recollect.study.spec import Study
 
-MARGIN = 0.5
-"""By how much accuracy the wide Mamba must exceed the deep one: the paper has 1.00 and 0.16."""
+MARGIN, NOTHING = 0.5, 0.1
+"""By how much accuracy the wide Mamba must exceed the deep one: the paper has 1.00 and 0.16; what copies nothing: it has 0."""
 SIZES = {"tiny": (2, 32, 44), "small": (4, 256, 352), "medium": (12, 1024, 1408), "paper": (12, 1024, 1408)}
 """Layers, width, and the width at which Mamba has as many parameters as with twice the layers."""
 
@@ -90,17 +92,28 @@ def draw_table1(evidence: Evidence, caption: str) -> Drawing:
     return table_figure(table, "Table 1: copying", caption), table
 
 
+def _best(evidence: Evidence, name: str, mixer: str, **size: bool) -> Estimate:
+    return evidence.best(_runs(evidence, mixer, **size), name)
+
+
 def _attention_is_wider(evidence: Evidence) -> Finding:
-    runs = _runs(evidence, "attention"), _runs(evidence, "mamba", wide=True)
-    return wider(*runs, ("attention", "mamba"), own_scale=evidence.scale == "paper")
+    wide, narrow = _runs(evidence, "attention"), _runs(evidence, "mamba", wide=True)
+    same = {"model.width": narrow["model.width"].iloc[0]}  # as many parameters, not as wide
+    return wider(evidence, wide.assign(**same), narrow, ("attention", "mamba"))
 
 
 def _wide_beats_deep(evidence: Evidence) -> Finding:
-    wide, deep = (
-        best(_runs(evidence, "mamba", wide=True), "wide mamba"),
-        best(_runs(evidence, "mamba", deep=True), "deep mamba"),
+    wide = _best(evidence, "wide mamba", "mamba", wide=True)
+    return all_of(
+        at_least(wide, THRESHOLD),
+        lambda: exceeds(wide, _best(evidence, "deep mamba", "mamba", deep=True), by=MARGIN),
     )
-    return all_of(at_least(wide, THRESHOLD), exceeds(wide, deep, by=MARGIN))
+
+
+def own_sizes(evidence: Evidence) -> bool:
+    """Whether models of the paper's own sizes are among the runs."""
+    layers, width, _ = SIZES["paper"]
+    return bool(((evidence.runs["model.layers"] == layers) & (evidence.runs["model.width"] == width)).any())
 
 
 _JELASSI = (
@@ -121,6 +134,7 @@ FIG5 = Item(
             "attention-wider",
             f"In copying, attention's window (accuracy >= {THRESHOLD}) is at least {WIDER} decades wider than Mamba's",
             _attention_is_wider,
+            own_sizes,
         ),
     ),
     _DIFFERS,
@@ -131,11 +145,16 @@ TABLE1 = Item(
     (
         Claim(
             "attention-copies", f"Attention copies at least {THRESHOLD} of the strings (paper: 100 %)",
-            lambda evidence: at_least(best(_runs(evidence, "attention"), "attention"), THRESHOLD),
+            lambda evidence: at_least(_best(evidence, "attention", "attention"), THRESHOLD), own_sizes,
+        ),
+        Claim(
+            "small-mamba-copies-nothing", "A Mamba as deep and as wide as attention, with half of its parameters, copies at most "
+            f"{NOTHING} of the strings (paper: 0 %)",
+            lambda evidence: at_most(_best(evidence, "mamba", "mamba"), NOTHING), own_sizes,
         ),
         Claim(
             "wide-beats-deep", f"The wide Mamba copies at least {THRESHOLD} of the strings and at least {MARGIN} more than the "
-            "deep one of as many parameters (paper: 100 and 16 %)", _wide_beats_deep,
+            "deep one of as many parameters (paper: 100 and 16 %)", _wide_beats_deep, own_sizes,
         ),
     ),
     _DIFFERS,

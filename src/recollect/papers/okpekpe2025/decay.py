@@ -5,10 +5,13 @@ import pandas as pd
 from recollect.analysis.scaling import at_best_rate
 from recollect.figures.panels import lines_figure, summary
 from recollect.inspect.mixing import decay_rate, distance_profiles
+from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Claim, Estimate, Evidence, Finding, NotEnough, all_of, exceeds, spread
+from recollect.papers.judge import Claim, Evidence
+from recollect.papers.okpekpe2025.cells import printed
 from recollect.papers.okpekpe2025.settings import differs
 from recollect.papers.okpekpe2025.windows import NEWER, fig7_studies
+from recollect.papers.questions import Finding, every, exceeds
 from recollect.papers.weights import before_and_after
 from recollect.train.spec import RunSpec
 
@@ -59,13 +62,13 @@ def _rate(evidence: Evidence, name: str, when: str) -> Estimate:
     if some.empty:
         raise NotEnough(f"no mixing matrix of {name}")
     profiles = some.pivot_table(index="seed", columns="distance", values="size", aggfunc="mean")  # one row per seed
-    return spread([decay_rate(profile) for profile in profiles.to_numpy(float)], f"{name}: nats a token")
+    return mean_of([decay_rate(profile) for profile in profiles.to_numpy(float)], f"{name}: nats per token")
 
 
 def _decays(when: str):
     def test(evidence: Evidence) -> Finding:
         deltanet = _rate(evidence, "deltanet", when)
-        return all_of(*(exceeds(_rate(evidence, name, when), deltanet, by=FASTER) for name in ("mamba", "mamba2")))
+        return every(("mamba", "mamba2"), lambda name: exceeds(_rate(evidence, name, when), deltanet, by=FASTER))
 
     return test
 
@@ -80,8 +83,9 @@ DECAY = Item(
         Claim(
             f"faster-at-the-{when}",
             f"At the {when} of training the off-diagonal terms of Mamba and Mamba2 fade faster with distance than DeltaNet's, "
-            f"each by at least {FASTER} nats a token",
+            f"each by at least {FASTER} nats per token",
             _decays(when),
+            printed(),
         )
         for when in ("start", "end")
     ),

@@ -1,10 +1,13 @@
 """Section 4: "increasing the number of layers to more than 2 does not provide any further improvement"."""
 
 from recollect.figures.panels import lines_figure
+from recollect.papers.estimates import NotEnough
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Claim, Evidence, Finding, Scale, all_of, best, exceeds, not_
+from recollect.papers.judge import Claim, Evidence, Scale
+from recollect.papers.okpekpe2025.cells import printed
 from recollect.papers.okpekpe2025.settings import ALL, FINE, FOUR_RATES, MAIN, differs, model, study
 from recollect.papers.okpekpe2025.widths import best_table
+from recollect.papers.questions import Finding, every, exceeds, not_
 from recollect.study.spec import Study
 
 ADDS = 0.05
@@ -33,13 +36,16 @@ def draw_depth(evidence: Evidence, caption: str) -> Drawing:
 
 
 def _more_adds_nothing(evidence: Evidence) -> Finding:
-    findings = []
-    for name in dict.fromkeys(evidence.where(layers=2)["model"]):
-        two = best(evidence.where(model=name, layers=2), f"{name}, 2 layers")
-        for layers in sorted(set(evidence.where(model=name)["model.layers"]) - {1, 2}):
-            deeper = best(evidence.where(model=name, layers=layers), f"{name}, {layers} layers")
-            findings.append(not_(exceeds(deeper, two, by=ADDS)))
-    return all_of(*findings)
+    def adds_nothing(at: tuple[str, int]) -> Finding:
+        name, layers = at
+        two, deeper = (evidence.best(evidence.where(model=name, layers=n), f"{name}, {n} layers") for n in (2, layers))
+        if exceeds(two, deeper, by=ADDS).holds:
+            raise NotEnough(f"{deeper.name} is worse ({deeper}): it was not trained well", "needs longer training")
+        return not_(exceeds(deeper, two, by=ADDS))
+
+    runs = evidence.where()
+    deeper = runs.loc[runs["model.layers"] > 2]
+    return every(sorted(set(zip(deeper["model"], deeper["model.layers"], strict=True))), adds_nothing)
 
 
 DEPTH = Item(
@@ -51,8 +57,9 @@ DEPTH = Item(
     (
         Claim(
             "two-suffice",
-            f"More than 2 layers bring less than {ADDS} over 2, for every model and depth",
+            f"More than 2 layers bring less than {ADDS} over 2, for every model and depth that is trained as well as 2",
             _more_adds_nothing,
+            printed(),
         ),
     ),
     differs(

@@ -5,21 +5,10 @@ import pandas as pd
 from recollect.analysis.scaling import at_best_rate
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES
 from recollect.figures.panels import lines_figure
+from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import (
-    Claim,
-    Estimate,
-    Evidence,
-    Finding,
-    Scale,
-    all_of,
-    any_of,
-    at_least,
-    at_most,
-    best,
-    exceeds,
-    spread,
-)  # fmt: skip
+from recollect.papers.judge import Claim, Evidence, Scale
+from recollect.papers.okpekpe2025.cells import cells, pairs, printed
 from recollect.papers.okpekpe2025.settings import (
     ALL,
     DENSE,
@@ -36,11 +25,15 @@ from recollect.papers.okpekpe2025.settings import (
     study,
     two_layers,
 )  # fmt: skip
+from recollect.papers.questions import Finding, all_of, any_of, at_least, between, every, exceeds
 from recollect.study.spec import Study
 
-GAIN, GRID_GAIN, ONE_PAIR, DEPTH_GAIN = 0.1, 0.02, 0.1, 0.3
-"""Accuracies: what solving is; what width must bring; what a finer grid must bring; how far from one pair is still one pair;
-what a second layer must bring attention."""
+GAIN, GRID_GAIN, DEPTH_GAIN = 0.1, 0.02, 0.3
+"""Accuracies: what width must bring; what a finer grid must bring; what a second layer must bring attention."""
+ONE_PAIR = 0.5, 2.0
+"""From how many pairs to how many count as one."""
+LONG = 4
+"""How many times the width a length is that is much larger."""
 CELL = ["model", "task.length", "task.pairs", "model.width"]
 
 
@@ -73,28 +66,29 @@ def draw_widths(title: str, models: list[str]):
     return draw
 
 
-def _cells(evidence: Evidence, name: str) -> list[tuple[str, int, int, pd.DataFrame]]:
-    """Setting, pairs, width and runs of each configuration of a model, widths ascending."""
-    runs = evidence.where(model=name)
-    groups = runs.sort_values(by="model.width").groupby(["task.length", "task.pairs", "model.width"])
-    return [(f"({key[0]}, {key[1]})", key[1], key[2], rows) for key, rows in groups]  # pyright: ignore
-
-
 def _attention_solves(evidence: Evidence) -> Finding:
-    cells = _cells(evidence, "attention")
-    return all_of(*(at_least(best(rows, f"attention {at} width {width}"), THRESHOLD) for at, _, width, rows in cells))
+    found = cells(evidence.where(model="attention", layers=2))
+    return every(found, lambda at: at_least(evidence.best(found[at], f"attention {at}"), THRESHOLD))
+
+
+def _mamba_solves_long(evidence: Evidence) -> Finding:
+    runs = evidence.where(model="mamba", layers=2)
+    found = cells(runs.loc[runs["task.length"] >= LONG * runs["model.width"]])
+    if not found:
+        raise NotEnough(f"no run of mamba has a length of at least {LONG} times its width")
+    return any_of(*(at_least(evidence.best(rows, f"mamba {at}"), THRESHOLD) for at, rows in found.items()))
 
 
 def _gain(evidence: Evidence, names: list[str], label: str) -> Estimate:
     """What the finer grid brings over Zoology's four rates: mean over configurations, for each seed."""
     by_seed: dict[int, list[float]] = {}
     for name in names:
-        for *_, rows in _cells(evidence, name):
+        for rows in cells(evidence.where(model=name, layers=2)).values():
             tried = [at_best_rate(rows.assign(all=0), ["all"], rates)["lr"].iloc[0] for rates in (None, ZOOLOGY_RATES)]
             for seed, one in rows.groupby("train.seed"):
                 fine, four = (one.loc[one["train.lr"] == lr, "accuracy"].fillna(0.0).mean() for lr in tried)
                 by_seed.setdefault(int(seed), []).append(fine - four)  # pyright: ignore[reportArgumentType]
-    return spread((sum(gains) / len(gains) for gains in by_seed.values()), label)
+    return mean_of((sum(gains) / len(gains) for gains in by_seed.values()), label)
 
 
 def _recurrent(evidence: Evidence) -> list[str]:
@@ -109,11 +103,14 @@ def _finer_helps(evidence: Evidence) -> Finding:
 def _mamba_most(evidence: Evidence) -> Finding:
     mamba = _gain(evidence, ["mamba"], "gain of mamba")
     others = [name for name in _recurrent(evidence) if name != "mamba"]
-    return all_of(*(exceeds(mamba, _gain(evidence, [name], f"gain of {name}"), by=GRID_GAIN) for name in others))
+    return every(others, lambda name: exceeds(mamba, _gain(evidence, [name], f"gain of {name}"), by=GRID_GAIN))
 
 
 TWO_LAYER_CLAIMS = (
-    Claim("attention-solves", f"2-layer attention reaches {THRESHOLD} at every width and setting", _attention_solves),
+    Claim(
+        "attention-solves", f"2-layer attention reaches {THRESHOLD} at every width and setting tried", _attention_solves,
+        printed(),
+    ),
     Claim(
         "finer-grid-helps",
         f"A finer grid of rates raises 2-layer recurrent models by at least {GRID_GAIN} over Zoology's four rates, on average "
@@ -121,53 +118,58 @@ TWO_LAYER_CLAIMS = (
         _finer_helps,
     ),
     Claim("mamba-gains-most", f"Of recurrent models Mamba gains most from a finer grid, by at least {GRID_GAIN}", _mamba_most),
+    Claim(
+        "mamba-solves-long",
+        f"2-layer Mamba reaches {THRESHOLD} in some setting with a length of at least {LONG} times its width",
+        _mamba_solves_long, printed(),
+    ),
 )  # fmt: skip
 
 
 def _gains_with_width(evidence: Evidence, name: str) -> Finding:
     """Whether a model is better at its largest width than at its smallest, in every setting; or solves at both."""
-    findings = []
-    cells = _cells(evidence, name)
-    for at in dict.fromkeys(cell[0] for cell in cells):
-        ends = [cell for cell in cells if cell[0] == at]
-        small, large = (best(rows, f"{name} {at} width {width}") for *_, width, rows in (ends[0], ends[-1]))
-        findings.append(any_of(exceeds(large, small, by=GAIN), at_least(small, THRESHOLD)))
-    return all_of(*findings)
+    runs = evidence.where(model=name, layers=1)
+    settings = {setting(rows.iloc[0]): rows for _, rows in runs.groupby(["task.length", "task.pairs"])}
+    return every(settings, lambda at: gains(evidence, settings[at], f"{name} {at}"))
 
 
-def _attention_flat(evidence: Evidence) -> Finding:
-    cells = _cells(evidence, "attention")
-    return all_of(
-        *(
-            at_most(best(rows, f"attention {at} width {width}"), 1 / pairs + ONE_PAIR)
-            for at, pairs, width, rows in cells
-        )
+def gains(evidence: Evidence, runs: pd.DataFrame, name: str) -> Finding:
+    """Whether runs of the largest width are better than those of the smallest; or both solve."""
+    small, large = (
+        evidence.best(runs.loc[runs["model.width"] == width], f"{name} width {width}") for width in _ends(runs)
+    )
+    both = all_of(at_least(small, THRESHOLD), at_least(large, THRESHOLD))
+    return any_of(exceeds(large, small, by=GAIN), both)
+
+
+def _one_pair(evidence: Evidence) -> Finding:
+    found = cells(evidence.where(model="attention", layers=1))
+    return every(
+        found,
+        lambda at: between(
+            evidence.best(found[at], f"attention {at}"), *(times / pairs(found[at]) for times in ONE_PAIR)
+        ),
     )
 
 
-def _attention_one_pair(evidence: Evidence) -> Finding:
-    widest = {at: (pairs, width, rows) for at, pairs, width, rows in _cells(evidence, "attention")}
-    findings = []
-    for at, (pairs, width, rows) in widest.items():
-        findings.append(at_least(best(rows, f"attention {at} width {width}"), max(0.0, 1 / pairs - ONE_PAIR)))
-    return all_of(*findings)
-
-
+ATTENTION_ONE_PAIR = Claim(
+    "attention-one-pair",
+    f"1-layer attention recalls one pair of K at every width and setting tried: its accuracy is from {ONE_PAIR[0]:g} / K to "
+    f"{ONE_PAIR[1]:g} / K, so that width does not help it",
+    _one_pair,
+    printed(),
+)
+"""Also what Tables 2 and 3 say of attention."""
 ONE_LAYER_CLAIMS = (
     Claim(
         "recurrent-gain-with-width",
         f"Every 1-layer recurrent model gains at least {GAIN} from the smallest to the largest width in every setting (or "
-        "solves at both)",
-        lambda evidence: all_of(*(_gains_with_width(evidence, name) for name in RECURRENT)),
+        f"reaches {THRESHOLD} at both)",
+        lambda evidence: every(RECURRENT, lambda name: _gains_with_width(evidence, name)),
+        printed(),
     ),
-    Claim(
-        "attention-does-not-gain",
-        f"1-layer attention stays within {ONE_PAIR} above one pair in K at every width",
-        _attention_flat,
-    ),
-    Claim("attention-recalls-one-pair", f"1-layer attention at its largest width is no more than {ONE_PAIR} under one pair in K",
-          _attention_one_pair),
-)  # fmt: skip
+    ATTENTION_ONE_PAIR,
+)
 
 _TWO_LAYERS = "Two layers: attention, Hyena and Mamba alone, of width 32, at most 2,500 steps, six rates."
 FIG2, FIG11 = (
@@ -217,17 +219,30 @@ def draw_fig4(evidence: Evidence, caption: str) -> Drawing:
     return lines_figure(table, "parameters", "model", "depth", title=title, caption=caption, xlabel="parameters"), table
 
 
-def _width_helps(evidence: Evidence) -> Finding:
-    runs = evidence.where(model="mamba", layers=1)
-    small, large = (best(runs.loc[runs["model.width"] == w], f"mamba, 1 layer, width {w}") for w in _ends(runs))
-    return any_of(exceeds(large, small, by=GAIN), at_least(small, THRESHOLD))
-
-
 def _depth_helps(evidence: Evidence) -> Finding:
-    one, two = (evidence.where(model="attention", layers=n) for n in (1, 2))
-    shallow = best(one.loc[one["model.width"] == _ends(one)[1]], f"attention, 1 layer, width {_ends(one)[1]}")
-    deep = best(two.loc[two["model.width"] == _ends(two)[1]], f"attention, 2 layers, width {_ends(two)[1]}")
-    return exceeds(deep, shallow, by=DEPTH_GAIN)
+    one, two = (_at_widest(evidence, "attention", layers) for layers in (1, 2))
+    return exceeds(two, one, by=DEPTH_GAIN)
+
+
+def _at_widest(evidence: Evidence, name: str, layers: int) -> Estimate:
+    runs = evidence.where(model=name, layers=layers)
+    width = _ends(runs)[1]
+    return evidence.best(
+        runs.loc[runs["model.width"] == width], f"{name}, {layers} layer{'s' * (layers > 1)}, width {width}"
+    )
+
+
+def _not_the_parameters(evidence: Evidence) -> Finding:
+    """Whether some 2-layer attention is better than a 1-layer one with more parameters."""
+    wide = evidence.where(model="attention", layers=1)
+    wide = wide.loc[wide["model.width"] == _ends(wide)[1]]
+    deep = evidence.where(model="attention", layers=2)
+    deep = deep.loc[deep["parameters"] < wide["parameters"].iloc[0]]
+    if deep.empty:
+        raise NotEnough("no 2-layer attention has fewer parameters than the widest 1-layer one")
+    shallow = evidence.best(wide, "attention, 1 layer")
+    found = {at: evidence.best(rows, f"attention, 2 layers, {at}") for at, rows in cells(deep).items()}
+    return any_of(*(exceeds(best, shallow, by=DEPTH_GAIN) for best in found.values()))
 
 
 def _ends(runs: pd.DataFrame) -> tuple[int, int]:
@@ -243,13 +258,21 @@ FIG4 = Item(
     (
         Claim(
             "width-helps-mamba",
-            f"1-layer Mamba gains at least {GAIN} from the smallest to the largest width (or solves at both)",
-            _width_helps,
+            f"1-layer Mamba gains at least {GAIN} from the smallest to the largest width (or reaches {THRESHOLD} at both)",
+            lambda evidence: gains(evidence, evidence.where(model="mamba", layers=1), "mamba, 1 layer,"),
+            printed(DENSE["paper"]),
         ),
         Claim(
             "depth-helps-attention",
             f"A second layer brings attention at least {DEPTH_GAIN}, each depth at its largest width",
             _depth_helps,
+            printed(DENSE["paper"]),
+        ),
+        Claim(
+            "scaling-not-parameters",
+            f"Some 2-layer attention with fewer parameters than the widest 1-layer one exceeds it by at least {DEPTH_GAIN}",
+            _not_the_parameters,
+            printed(DENSE["paper"]),
         ),
     ),
     differs(

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from recollect.papers.judge import Estimate, Evidence, NotEnough, Scale, spread
+from recollect.papers.estimates import Estimate, NotEnough, mean_of
+from recollect.papers.judge import Evidence, Scale
 from recollect.papers.retrievit2026.settings import HALF, differs, learnt, of, study, view
 from recollect.study.spec import Study
 
@@ -15,6 +16,8 @@ SHARES = (0.25, 0.5, 0.75, 1.0)
 """Of training, at which embeddings are shown."""
 FIG9_MODELS = ("RoPE", "NoPE", "M2", "HI-M2-1")
 """Also those of Figure 10."""
+ALONE = ("M", "M2")
+"""SSMs without attention."""
 HEAD = "No head is tied here, so that the head's embeddings are shown; the paper shows input embeddings."
 DIFFERS = differs(tiny=HEAD, small=HEAD)
 
@@ -24,22 +27,32 @@ def studies(part: str, names: Sequence[str]) -> Callable[[Scale], list[Study]]:
     return lambda scale: [study(part, scale, "position", names)]
 
 
-def has_learnt(evidence: Evidence, *models: str, **values: bool) -> None:
-    """NotEnough where a model has not learnt the task: that its embeddings have no structure then says nothing."""
-    for name in models:
-        learnt(of(evidence, name, **values), name, HALF)
-
-
 def embeddings(
     evidence: Evidence, name: str, share: float = 1.0, table: str = "", tie: bool | None = None
 ) -> list[np.ndarray]:
     """The embeddings (positions, width) of a model's runs at a share of training; `table`: input or output, or what is shown."""
     runs = view(evidence)
     inside = runs.loc[(runs["name"] == name) & ((runs["model.tie"] == tie) if tie is not None else True), "id"]
-    if inside.empty or evidence.snapshots.empty:
+    return _tables(evidence, name, list(inside), share, table)
+
+
+def learnt_embeddings(
+    evidence: Evidence, name: str, share: float = 1.0, table: str = "", **values: bool
+) -> list[np.ndarray]:
+    """`embeddings` of the runs that have learnt the task: that those of another have no structure says nothing.
+
+    An SSM alone need not have: in the paper it does not get there, and has structure all the same.
+    """
+    runs = of(evidence, name, **values)
+    kept = runs if name in ALONE else learnt(runs, name, HALF)
+    return _tables(evidence, name, list(kept["id"]), share, table)
+
+
+def _tables(evidence: Evidence, name: str, ids: list[str], share: float, table: str) -> list[np.ndarray]:
+    if not ids or evidence.snapshots.empty:
         raise NotEnough(f"no embeddings of {name} are there")
     table = table or ("input" if evidence.scale == "paper" else "output")
-    rows = evidence.snapshots.loc[evidence.snapshots["run"].isin(inside) & (evidence.snapshots["share"] == share)]
+    rows = evidence.snapshots.loc[evidence.snapshots["run"].isin(ids) & (evidence.snapshots["share"] == share)]
     return [row["input"] if row[table] is None else row[table] for row in rows.to_dict("records")]  # None: tied
 
 
@@ -54,4 +67,4 @@ def first(evidence: Evidence, name: str, share: float = 1.0) -> np.ndarray | Non
 
 def over_seeds(found: list[np.ndarray], what: Callable[[np.ndarray], float], name: str) -> Estimate:
     """A measure of embeddings, and the interval that seeds leave it."""
-    return spread((what(x) for x in found), name)
+    return mean_of((what(x) for x in found), name)

@@ -6,11 +6,13 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from recollect.analysis.embeddings import chance_distance, cosine, neighbour_distance
+from recollect.analysis.embeddings import chance_distance, cosine, neighbour_distance, pca
 from recollect.figures.heatmaps import heatmaps_figure, long_table
 from recollect.figures.panels import lines_figure, summary
+from recollect.papers.estimates import Estimate, NotEnough
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Claim, Estimate, Evidence, Finding, NotEnough, Scale, all_of, at_least, at_most
+from recollect.papers.judge import Claim, Evidence, Scale
+from recollect.papers.questions import Finding, all_of, at_least, at_most, every
 from recollect.papers.retrievit2026.embeddings import (
     DIFFERS,
     FIG9_MODELS,
@@ -18,7 +20,7 @@ from recollect.papers.retrievit2026.embeddings import (
     SHARES,
     embeddings,
     first,
-    has_learnt,
+    learnt_embeddings,
     over_seeds,
     studies,
 )
@@ -29,6 +31,9 @@ NEIGHBOURS = (1, 2, 5, 10, 20, 50)
 NEAR, FAR, LOCAL = 0.5, 0.75, 0.3
 """The mean distance of nearest neighbours over that of chance, where embeddings are local and where they are not; and by how much
 the cosine similarity of adjacent positions exceeds that of others where they are."""
+ALIKE, LOW, SOONER = 0.9, 0.9, 0.1
+"""The cosine similarity of embeddings that are near-identical; the share of variance in a subspace that holds what there is; by
+how much locality at the ends of the sequence exceeds that in its middle where it comes first."""
 COMPONENTS = (32, 64, 128)
 """Principal components, of 200 positions; fewer positions have as many fewer."""
 
@@ -51,46 +56,83 @@ def nearness(x: np.ndarray) -> float:
 
 def _locality(evidence: Evidence, name: str, kept: int | None) -> Estimate:
     shown = "all" if kept is None else str(kept)
-    return over_seeds(
-        embeddings(evidence, name), lambda x: locality(x, kept), f"{name}: locality in {shown} dimensions"
-    )
+    found = learnt_embeddings(evidence, name)
+    return over_seeds(found, lambda x: locality(x, kept), f"{name}: locality in {shown} dimensions")
 
 
-def _local(names: Sequence[str], every: bool) -> Callable[[Evidence], Finding]:
+def _local(names: Sequence[str], every_dimension: bool) -> Callable[[Evidence], Finding]:
     """Whether adjacent positions are alike: in the fewest dimensions, or in every number of them."""
 
     def test(evidence: Evidence) -> Finding:
-        dims = (*components(evidence.scale), None) if every else components(evidence.scale)[:1]
-        return all_of(*(at_least(_locality(evidence, name, kept), LOCAL) for name in names for kept in dims))
+        dims = (*components(evidence.scale), None) if every_dimension else components(evidence.scale)[:1]
+        return every(product(names, dims), lambda at: at_least(_locality(evidence, *at), LOCAL))
 
     return test
 
 
-def _not_local(family: str) -> tuple[Claim, ...]:
-    """That adjacent positions are no more alike than others in Transformers: a claim for each, as either may not have learnt."""
-
-    def claim(name: str) -> Claim:
-        def test(evidence: Evidence) -> Finding:
-            has_learnt(evidence, name)
-            return at_most(_locality(evidence, name, components(evidence.scale)[0]), LOCAL)
-
-        says = f"In {name}, in the fewest components shown, adjacent positions are more alike than others by at most {LOCAL}"
-        return Claim(f"{family}-{name}-not-local", says, test)
-
-    return tuple(map(claim, TRANSFORMERS))
-
-
-def near(evidence: Evidence, name: str, **which) -> Estimate:
-    """`nearness` of a model's embeddings over seeds; `which` as `embeddings` takes it."""
-    words = "".join(
-        f", {'tied' if value is True else 'untied' if value is False else value}" for value in which.values()
+def _not_local(name: str) -> Claim:
+    """That adjacent positions are no more alike than others in a Transformer: a claim for each, as either may not have learnt."""
+    says = (
+        f"In {name}, in the fewest components shown, adjacent positions are more alike than others by at most {LOCAL} in cosine "
+        "similarity of the embeddings shown"
     )
-    return over_seeds(embeddings(evidence, name, **which), nearness, f"{name}{words}: neighbours' distance / chance")
+    return Claim(
+        f"F6-{name}-not-local",
+        says,
+        lambda evidence: at_most(_locality(evidence, name, components(evidence.scale)[0]), LOCAL),
+    )
+
+
+NOT_LOCAL = tuple(map(_not_local, TRANSFORMERS))
+"""Figures 10 and 22 show it of the same runs."""
+
+
+def _near_identical(evidence: Evidence) -> Finding:
+    def alike(name: str) -> Finding:
+        found = learnt_embeddings(evidence, name)
+        return at_least(over_seeds(found, lambda x: float(cosine(x).mean()), f"{name}: mean cosine similarity"), ALIKE)
+
+    return every(TRANSFORMERS, alike)
+
+
+def _low_dimensional(evidence: Evidence) -> Finding:
+    kept = components(evidence.scale)[0]
+
+    def low(name: str) -> Finding:
+        found = learnt_embeddings(evidence, name)
+        label = f"{name}: variance in {kept} components"
+        return at_least(over_seeds(found, lambda x: float(pca(x, kept)[1].sum()), label), LOW)
+
+    return every(("M2", "2S-M2"), low)
+
+
+def _ends_local_first(evidence: Evidence) -> Finding:
+    kept = components(evidence.scale)[0]
+
+    def lead(x: np.ndarray) -> float:
+        near, edge = np.diag(cosine(x, kept), 1), max(1, len(x) // 10)
+        middle = near[len(near) // 4 : len(near) - len(near) // 4]
+        return float(min(near[:edge].mean(), near[-edge:].mean()) - middle.mean())
+
+    def sooner(name: str) -> Finding:
+        label = f"{name}: likeness of neighbours at the ends, over that in the middle, at {SHARES[0]:.0%}"
+        return at_least(over_seeds(learnt_embeddings(evidence, name, SHARES[0]), lead, label), SOONER)
+
+    return every(("M2", "HI-M2-1"), sooner)
+
+
+def near(evidence: Evidence, name: str, table: str = "", **tie: bool) -> Estimate:
+    """`nearness` of a model's embeddings over the seeds that have learnt; `table` and `tie` as `embeddings` takes them."""
+    words = "".join(f", {'tied' if value else 'untied'}" for value in tie.values()) + (f", {table}" if table else "")
+    found = learnt_embeddings(evidence, name, table=table, **tie)
+    return over_seeds(found, nearness, f"{name}{words}: neighbours' distance / chance")
 
 
 def _neighbours(evidence: Evidence) -> Finding:
-    has_learnt(evidence, "RoPE")
-    return all_of(at_most(near(evidence, "HI-M2-1"), NEAR), at_least(near(evidence, "RoPE"), FAR))
+    return all_of(
+        lambda: at_most(near(evidence, "HI-M2-1"), NEAR),
+        lambda: at_least(near(evidence, "RoPE"), FAR),
+    )
 
 
 def _similar(x: np.ndarray, kept: int | None) -> pd.DataFrame:
@@ -149,10 +191,16 @@ FIG10 = Item(
         Claim(
             "F6-local",
             f"In Mamba2 and interleaved 1:1, in the fewest components shown, adjacent positions are more alike than others by "
-            f"at least {LOCAL} in cosine similarity",
-            _local(("M2", "HI-M2-1"), every=False),
+            f"at least {LOCAL} in cosine similarity of the embeddings shown",
+            _local(("M2", "HI-M2-1"), every_dimension=False),
         ),
-        *_not_local("F6"),
+        *NOT_LOCAL,
+        Claim(
+            "F6-ends-first",
+            "After a quarter of training, in the fewest components shown, neighbours among the first and among the last tenth of "
+            f"the positions are more alike than in the middle half by at least {SOONER} in Mamba2 and interleaved 1:1",
+            _ends_local_first,
+        ),
     ),
     DIFFERS,
     ("snapshots",),
@@ -167,7 +215,7 @@ FIG21 = Item(
         Claim(
             "F6-ratios-local",
             f"With and without PCA adjacent positions are more alike than others by at least {LOCAL}, N = 1 to 4",
-            _local(M2_BLOCKS, every=True),
+            _local(M2_BLOCKS, every_dimension=True),
         ),
     ),
     DIFFERS,
@@ -184,9 +232,19 @@ FIG22 = Item(
             "F6-families-local",
             "In Mamba2 and two-stream Mamba2, with and without PCA, adjacent positions are more alike than others "
             f"by at least {LOCAL}",
-            _local(("M2", "2S-M2"), every=True),
+            _local(("M2", "2S-M2"), every_dimension=True),
         ),
-        *_not_local("F6-families"),
+        *NOT_LOCAL,
+        Claim(
+            "F6-near-identical",
+            f"Without PCA the embeddings of RoPE and NoPE have a mean cosine similarity of at least {ALIKE}",
+            _near_identical,
+        ),
+        Claim(
+            "F6-low-dimensional",
+            f"In Mamba2 and two-stream Mamba2 the fewest components shown hold at least {LOW} of the variance of the embeddings",
+            _low_dimensional,
+        ),
     ),
     DIFFERS,
     ("snapshots",),

@@ -17,7 +17,8 @@ import pandas as pd
 from recollect.analysis.rates import at_best_rates, mean_accuracy
 from recollect.analysis.window import THRESHOLD
 from recollect.models.presets import preset
-from recollect.papers.judge import Evidence, NotEnough, Scale, where
+from recollect.papers.estimates import NotEnough
+from recollect.papers.judge import Evidence, Scale, where
 from recollect.study.spec import Study
 
 NAME = "retrievit2026"
@@ -232,6 +233,10 @@ def view(evidence: Evidence) -> pd.DataFrame:
     That is the rate at which most seeds get to the accuracy that ends a run, and then the one at which they do so soonest;
     where none does, the most accurate one.
     """
+    return evidence.once("view", _view)
+
+
+def _view(evidence: Evidence) -> pd.DataFrame:
     if evidence.runs.empty:
         return pd.DataFrame(columns=["id", "name", *VARIANT])
     known = names(evidence.scale)
@@ -249,12 +254,16 @@ def _rank(runs: pd.DataFrame) -> tuple[float, float]:
 
 
 def learnt(runs: pd.DataFrame, name: str, least: float = THRESHOLD) -> pd.DataFrame:
-    """The same runs, or NotEnough where on average they are below an accuracy: what they do then says nothing."""
-    if (accuracy := mean_accuracy(runs)) < least:
-        raise NotEnough(f"{name} has not learnt the task (accuracy {accuracy:.2f})")
-    return runs
+    """The runs whose own accuracy is at least this, or NotEnough where none is: what the others do says nothing."""
+    kept = runs.loc[runs["accuracy"].fillna(0.0) >= least]
+    if kept.empty:
+        highest = runs["accuracy"].fillna(0.0).max()
+        raise NotEnough(
+            f"no run of {name} has learnt the task (accuracy at most {highest:.2f})", "needs longer training"
+        )
+    return kept
 
 
 def of(evidence: Evidence, name: str, **values: Any) -> pd.DataFrame:
     """The runs of one model, at its best rate."""
-    return where(view(evidence), name=name, **values)
+    return evidence.whole(where(view(evidence), name=name, **values))

@@ -12,7 +12,8 @@ from recollect.models.model import Model
 from recollect.models.presets import RETRIEVIT
 from recollect.models.spec import ModelSpec
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import SCALES, Claim, Evidence, Finding
+from recollect.papers.judge import SCALES, Claim, Evidence
+from recollect.papers.questions import Finding
 from recollect.papers.retrievit2026.settings import NAME, RATES, SEEDS
 from recollect.tasks import as_task
 from recollect.tasks.base import Task

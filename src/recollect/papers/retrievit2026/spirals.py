@@ -7,15 +7,16 @@ import pandas as pd
 
 from recollect.analysis.embeddings import pca, spiral
 from recollect.figures.scatter import scatter_figure
+from recollect.papers.estimates import Estimate, share_of
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Claim, Estimate, Evidence, Finding, all_of, at_least, at_most, exceeds
+from recollect.papers.judge import Claim, Evidence
+from recollect.papers.questions import Finding, every, exceeds, few, most
 from recollect.papers.retrievit2026.embeddings import (
     DIFFERS,
     FIG9_MODELS,
     SHARES,
-    embeddings,
     first,
-    has_learnt,
+    learnt_embeddings,
     over_seeds,
     studies,
 )
@@ -26,28 +27,25 @@ SPIRAL = "a spiral (net angle in the plane of two components over half of the an
 
 
 def _spirals(evidence: Evidence, name: str, share: float = 1.0) -> Estimate:
-    found = embeddings(evidence, name, share)
-    return over_seeds(found, lambda x: float(spiral(x).found), f"{name}: share of runs with a spiral at {share:.0%}")
+    found = learnt_embeddings(evidence, name, share)
+    return share_of((spiral(x).found for x in found), f"{name}: share of runs with a spiral at {share:.0%}")
 
 
 def _monotone(evidence: Evidence, name: str, share: float) -> Estimate:
-    found = embeddings(evidence, name, share)
+    found = learnt_embeddings(evidence, name, share)
     return over_seeds(found, lambda x: spiral(x).monotone, f"{name}: monotone angle at {share:.0%}")
 
 
 def _deviate(evidence: Evidence) -> Finding:
-    return all_of(*(exceeds(_monotone(evidence, name, 0.25), _monotone(evidence, name, 1.0)) for name in FIG20_MODELS))
+    return every(FIG20_MODELS, lambda name: exceeds(_monotone(evidence, name, 0.25), _monotone(evidence, name, 1.0)))
 
 
 def _no_spiral(name: str) -> Claim:
-    def test(evidence: Evidence) -> Finding:
-        has_learnt(evidence, name)
-        return at_most(_spirals(evidence, name), 0.0)
-
     return Claim(
         f"F6-{name}-no-spiral",
-        f"No run of {name}, once it has learnt the task (accuracy at least {HALF}), ends with a spiral",
-        test,
+        f"Fewer than half of the runs of {name} that have learnt the task (accuracy at least {HALF}) end with a spiral in the "
+        "embeddings shown",
+        lambda evidence: few(_spirals(evidence, name)),
     )
 
 
@@ -79,8 +77,8 @@ FIG9 = Item(
     (
         Claim(
             "F6-spiral",
-            f"Every run of Mamba2 ends with {SPIRAL}",
-            lambda evidence: at_least(_spirals(evidence, "M2"), 1.0),
+            f"Most runs of Mamba2 end, in the embeddings shown, with {SPIRAL}",
+            lambda evidence: most(_spirals(evidence, "M2")),
         ),
         *map(_no_spiral, TRANSFORMERS),
     ),
@@ -96,8 +94,8 @@ FIG20 = Item(
     (
         Claim(
             "F6-early-spiral",
-            f"After a quarter of its training every run of every hybrid has {SPIRAL}",
-            lambda evidence: all_of(*(at_least(_spirals(evidence, name, 0.25), 1.0) for name in FIG20_MODELS)),
+            f"After a quarter of their training most runs of every hybrid that learn the task have {SPIRAL}",
+            lambda evidence: every(FIG20_MODELS, lambda name: most(_spirals(evidence, name, 0.25))),
         ),
         Claim(
             "F6-leave-spiral",

@@ -5,6 +5,7 @@ input embedding of a position token is read only to say that the row ends after 
 positions apart is the head. Here each model is trained both ways, and both embeddings are looked at.
 """
 
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -12,9 +13,11 @@ import pandas as pd
 
 from recollect.analysis.embeddings import spiral
 from recollect.figures.tables import table_figure
+from recollect.papers.estimates import NotEnough
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Claim, Evidence, Finding, NotEnough, Scale, all_of, at_least, at_most
-from recollect.papers.retrievit2026.embeddings import embeddings, has_learnt
+from recollect.papers.judge import Claim, Evidence, Scale
+from recollect.papers.questions import Finding, all_of, at_least, at_most, every
+from recollect.papers.retrievit2026.embeddings import embeddings
 from recollect.papers.retrievit2026.locality import FAR, NEAR, components, locality, near, nearness
 from recollect.papers.retrievit2026.settings import TITLES, differs, study
 from recollect.study.spec import Study
@@ -22,21 +25,18 @@ from recollect.study.spec import Study
 TIED_MODELS = ("RoPE", "M2", "HI-M2-1")
 
 
-def _tied_alike(evidence: Evidence) -> Finding:
-    has_learnt(evidence, "RoPE", tie=True)
-    local = (at_most(near(evidence, name, tie=True, table="input"), NEAR) for name in ("M2", "HI-M2-1"))
-    return all_of(*local, at_least(near(evidence, "RoPE", tie=True, table="input"), FAR))
+def _alike(tie: bool, table: str) -> Callable[[Evidence], Finding]:
+    """Whether the SSM and the hybrid are local and RoPE is not, with the head tied or not."""
 
+    def test(evidence: Evidence) -> Finding:
+        local = (lambda name=name: at_most(near(evidence, name, table, tie=tie), NEAR) for name in ("M2", "HI-M2-1"))
+        return all_of(*local, lambda: at_least(near(evidence, "RoPE", table, tie=tie), FAR))
 
-def _untied_alike(evidence: Evidence) -> Finding:
-    has_learnt(evidence, "RoPE", tie=False)
-    local = (at_most(near(evidence, name, tie=False, table="output"), NEAR) for name in ("M2", "HI-M2-1"))
-    return all_of(*local, at_least(near(evidence, "RoPE", tie=False, table="output"), FAR))
+    return test
 
 
 def _untied_inputs(evidence: Evidence) -> Finding:
-    has_learnt(evidence, *TIED_MODELS, tie=False)
-    return all_of(*(at_least(near(evidence, name, tie=False, table="input"), FAR) for name in TIED_MODELS))
+    return every(TIED_MODELS, lambda name: at_least(near(evidence, name, "input", tie=False), FAR))
 
 
 def tying_studies(scale: Scale) -> list[Study]:
@@ -78,6 +78,7 @@ def draw_tying(evidence: Evidence, caption: str) -> Drawing:
     return table_figure(frame, "Control: finding 6 with the head tied and untied", caption), frame
 
 
+_SCALES: tuple[Scale, ...] = ("small", "medium", "paper")
 _BOTH = "Here each is trained both ways."
 TYING = Item(
     "tying",
@@ -90,14 +91,22 @@ TYING = Item(
             "F6-tied",
             f"With every head tied, neighbours are at most {NEAR} times as far as by chance in Mamba2 and interleaved 1:1, "
             f"and at least {FAR} times in RoPE",
-            _tied_alike,
+            _alike(True, "input"),
+            _SCALES,
         ),
-        Claim("F6-untied", "The same of the head's embeddings with no head tied", _untied_alike),
+        Claim(
+            "F6-untied",
+            f"With no head tied, neighbours in the head's embeddings are at most {NEAR} times as far as by chance in Mamba2 and "
+            f"interleaved 1:1, and at least {FAR} times in RoPE",
+            _alike(False, "output"),
+            _SCALES,
+        ),
         Claim(
             "F6-untied-inputs",
             f"With no head tied, the input embeddings of all three have neighbours at least {FAR} times as far as by "
             "chance: what they show is then due to tying",
             _untied_inputs,
+            _SCALES,
         ),
     ),
     differs(

@@ -105,7 +105,8 @@ function studyParts(study) {
 
 const SIGNS = {
   holds: ["good", "✓"], "does not hold": ["bad", "✗"],
-  "not seen at this scale": ["open", "○"], "not enough runs": ["open", "?"],
+  "not seen at this scale": ["open", "○"], "needs more seeds": ["open", "?"], "needs longer training": ["open", "?"],
+  "best rate at the edge of the grid": ["open", "?"], "runs are missing": ["open", "?"],
 };
 
 function reproduction(found) {
