@@ -13,7 +13,8 @@ from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store
 from recollect.study.executors import EXECUTORS
 from recollect.study.executors.base import Broken, Done, Resources
-from recollect.study.executors.local import InProcess, Local, Workers
+from recollect.study.executors.local import InProcess, Local
+from recollect.study.executors.workers import Workers
 from recollect.study.run import run
 from recollect.study.spec import Study
 from recollect.study.trainer import Note
@@ -69,7 +70,7 @@ def test_workers_give_the_results_of_this_process_to_the_bit_own_code_included(h
 
 
 def test_a_worker_that_is_silent_for_long_is_told_of_and_waited_for(here, monkeypatch):
-    monkeypatch.setattr("recollect.study.executors.local.SILENCE", 0.3)  # a new process takes longer to begin
+    monkeypatch.setattr("recollect.study.executors.workers.SILENCE", 0.3)  # a new process takes longer to begin
     notes = []
 
     def watch(cohort, event):
