@@ -62,7 +62,7 @@ def workers_per_gpu(loads: Sequence[Load], processors: int, memory: float) -> in
 
 
 def load_of(cohort: Sequence[RunSpec]) -> Load:
-    """What a cohort asks of a GPU, by the cost model; an assumption for a user's own mixer, whose code runs only where it trains."""
+    """What a cohort asks of a GPU, by the cost model. A user's own mixer, whose code runs only where it trains, is not asked."""
     run, members = cohort[0], len(cohort)
     if any(mixer.source for mixer in run.model.mixers()):
         return Load(COMPILING, 0.5, 0.0)
