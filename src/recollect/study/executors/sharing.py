@@ -15,6 +15,10 @@ MOST = 8
 """Workers that share one GPU at most: each has a context there, and a process with PyTorch here."""
 PROCESSORS = 2
 """Processors per worker: one launches kernels, one compiles."""
+ROOFLINE = 0.45
+"""The share of what a GPU can do that the step of a full cohort reaches (docs/benchmarks.md): others find room beside it."""
+STARTING = 2 * COMPILING
+"""Seconds until a cohort's step is compiled while other processes are at the same: an assumption."""
 HELD = 1.4
 """Bytes of the GPU's memory that a cohort needs while its code is being compiled, over the bytes that a step moves at the least.
 A compiled step of six mixers held 0.22 to 0.45 of them (docs/benchmarks.md); the step before, twice that, is an assumption."""
@@ -52,8 +56,8 @@ def workers_per_gpu(loads: Sequence[Load], processors: int, memory: float) -> in
     """
     if not loads:
         return 1
-    fill = len(loads) / sum(load.filled for load in loads)
-    hide = 1 + COMPILING * len(loads) / sum(load.seconds for load in loads)
+    fill = len(loads) / sum(load.filled for load in loads) / ROOFLINE
+    hide = 1 + STARTING * len(loads) / sum(load.seconds for load in loads)
     wanted = min(math.ceil(max(fill, hide)), len(loads), processors // PROCESSORS, MOST)
     largest = sorted((load.held for load in loads), reverse=True)
     while wanted > 1 and sum(largest[:wanted]) > memory:
