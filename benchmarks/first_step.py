@@ -1,8 +1,8 @@
-"""How long a user waits on this device: to the first step of each shape, to its compiled step, to the first measurement, to the end.
+"""How long a user waits: for the first step of each shape, its compiled step, the first measurement, and the end.
 
-python benchmarks/first_step.py                            the shapes of okpekpe2025/fig1 at scale small, caches empty, then filled
-python benchmarks/first_step.py --whole                    trains all of it, caches empty, and says when the first measurement came
-python benchmarks/first_step.py --whole --cache FOLDER     the same with the caches that FOLDER has; again: those of the last time
+python benchmarks/first_step.py                           the shapes of okpekpe2025/fig1 at scale small, caches empty, then filled
+python benchmarks/first_step.py --whole                   trains all of it, caches empty; when did the first measurement come?
+python benchmarks/first_step.py --whole --cache FOLDER    the same with the caches in FOLDER, which it fills: call it twice
 
 Each pass over the shapes is a process of its own.
 """

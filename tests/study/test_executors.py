@@ -151,6 +151,32 @@ def test_a_run_that_kills_its_worker_each_time_is_given_up(here):
     assert all("died (SIGKILL)" in error for error in outcome.failed.values())
 
 
+BROKEN_GPU = """
+from pathlib import Path
+from torch import nn
+class Own(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.mix = nn.Linear(width, width)
+    def forward(self, x):
+        if not Path("broken").exists():
+            Path("broken").touch()
+            Own.broken = True
+        if hasattr(Own, "broken"):
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+        return self.mix(x)
+"""
+
+
+def test_a_worker_that_has_lost_its_gpu_is_replaced(here):
+    (here / "own.py").write_text(BROKEN_GPU)
+    asked = study(mixer="own.py:Own")
+    asked = asked.changed(train=asked.train | {"lr": 1e-2})
+    with Workers("cpu", ["cpu"]) as workers:
+        outcome = run(asked, store=Store("store.sqlite", create=True), executor=workers, cohort=2, progress=False)
+    assert outcome.ended == {"finished": 2}, "the first process would have failed them all"
+
+
 def test_code_edited_while_a_study_runs_is_not_kept_under_the_old_name(here):
     store = Store("store.sqlite", create=True)
     asked = study(mixer="own.py:Own")

@@ -139,13 +139,11 @@ class _Asked:
 
     def __call__(self) -> bool:
         if not self._asked and time.monotonic() - self._looked > _TICK:
-            import ray  # pyright: ignore[reportMissingImports]
-
-            self._looked = time.monotonic()
+            self._looked, ray = time.monotonic(), _imported()
             with suppress(
                 ray.exceptions.RayError
-            ):  # its node is lost: then a stop costs what came after the last snapshot
-                self._asked = ray.get(self._flag.look.remote(), timeout=_TICK)
+            ):  # its node is lost: a stop then costs what came after the last snapshot
+                self._asked = bool(ray.get(self._flag.look.remote(), timeout=_TICK))
         return self._asked
 
 

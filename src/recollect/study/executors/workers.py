@@ -64,6 +64,7 @@ class Workers(Executor):
 
     def submit(self, job: Job, saved: bytes | None) -> None:
         """Hand a cohort to an idle worker; the next one is started when all have a cohort."""
+        self._workers = [worker for worker in self._workers if worker.job or worker.process.is_alive()]
         worker = next((worker for worker in self._workers if worker.job is None), None) or self._another()
         worker.job, worker.heard = job, time.monotonic()
         with suppress(OSError):  # one that died while idle: `next` finds out
@@ -218,9 +219,12 @@ def _work(pipe: Connection, threads: int, environment: Mapping[str, str]) -> Non
     torch.set_num_threads(threads)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
-            if (order := pipe.recv()) is not None:  # None: asked to stop when there was nothing to stop
-                for report in attempt(*order, _Asked(pipe)):
-                    pipe.send(report)
+            if (order := pipe.recv()) is None:  # asked to stop when there was nothing to stop
+                continue
+            for report in attempt(*order, stop=_Asked(pipe)):
+                pipe.send(report)
+                if isinstance(report, Broken) and report.why == "error" and "CUDA error" in report.error:
+                    return  # after it a process cannot use its GPU any more: another takes its place
 
 
 def _die_with_parent() -> None:
