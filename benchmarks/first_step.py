@@ -49,12 +49,8 @@ def shapes(item: str, scale: str, device: str) -> None:
     from recollect.study.spec import distinct
     from recollect.train.cohort import Cohort
     from recollect.train.device import choose_device
-    from recollect.train.speed.cache import use_cache
     from recollect.train.speed.compile import allowed
-    from recollect.train.speed.quiet import silence
 
-    use_cache()
-    silence()
     where = torch.device(choose_device(device))
     _, items, size = chosen(item, scale)
     for runs in pack(distinct([grid.runs for grid in grids_of(items, size)]), GPU_COHORT):

@@ -32,16 +32,17 @@ class Own(nn.Module):
         self.mix, self.pause = nn.Linear(width, width), pause
     def forward(self, x):
         calls.append(1)
-        if len(calls) > 4 or self.pause:
+        if len(calls) == 5 or self.pause:
             Path("begun").touch()
-        sleep(self.pause)
+        if self.pause:
+            sleep(self.pause)
         return self.mix(x.cumsum(1))
 """
 STUDY = """
 name: s
 task: {kind: mqar, length: 8, pairs: 1, vocab: 16}
 model: {mixer: {kind: "own.py:Own", pause: %s}, width: 8, layers: 1}
-train: {lr: [0.001, 0.01], seed: [1, 2], steps: 200, batch: 4, eval_every: 10, eval_rows: 16, test_rows: 32}
+train: {lr: [0.001, 0.01], seed: [1, 2], steps: 200, batch: 4, eval_every: 20, eval_rows: 16, test_rows: 32}
 """
 
 

@@ -14,7 +14,7 @@ from recollect.train.spec import RunSpec
 from recollect.train.speed import compile as speed
 from recollect.train.speed.ahead import Ahead, Compilation
 from recollect.train.speed.cache import cache_folder, known, remember, trim_cache, use_cache
-from recollect.train.speed.quiet import silence
+from recollect.train.speed.process import silence
 
 
 @pytest.fixture
@@ -34,8 +34,6 @@ def cohort(members: int = 4) -> Cohort:
 
 class AtOnce:
     """Compiling pays from the first step on."""
-
-    open = False
 
     def __init__(self, device):
         pass

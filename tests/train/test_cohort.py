@@ -274,7 +274,7 @@ def test_a_compiled_cohort_keeps_its_places_while_members_leave_and_gives_the_sa
 
     class Always:
         def __init__(self, device):
-            self.asked, self.open = 0, False
+            self.asked = 0
 
         def pays(self, left):
             self.asked += 1

@@ -22,10 +22,8 @@ from recollect.train.cohort import Cohort
 from recollect.train.device import cores
 from recollect.train.loop import measured
 from recollect.train.spec import RunSpec
-from recollect.train.speed.cache import use_cache
 from recollect.train.speed.compile import allowed, worth
 from recollect.train.speed.graph import WARM
-from recollect.train.speed.quiet import silence
 
 RECENT = 2000
 """How many of the store's last runs are looked at for rates."""
@@ -176,8 +174,6 @@ def timed(runs: list[RunSpec], device: str) -> Timing:
     step()
     once, taken = time.perf_counter() - began, _lasting(step)
     if allowed(cohort.device) and worth(taken, spec.total_steps):
-        use_cache()
-        silence()
         for _ in range(2):  # the second time from the compiler's cache, as training will
             torch.compiler.reset()
             began = time.perf_counter()

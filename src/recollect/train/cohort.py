@@ -26,6 +26,7 @@ from recollect.train.records import Records
 from recollect.train.spec import RunSpec
 from recollect.train.speed.compile import BACKEND, places
 from recollect.train.speed.graph import Inputs, Replay
+from recollect.train.speed.process import prepare
 
 
 class Gradients(NamedTuple):
@@ -47,6 +48,7 @@ class Cohort:
             raise ValueError(
                 f"a cohort needs runs of one shape, and these {len(runs)} have {len({r.shape for r in runs})}"
             )
+        prepare(device)
         run = runs[0]
         self.device, self.task, self.spec = device, run.task, run.train
         self.bf16 = run.train.precision == "bfloat16"

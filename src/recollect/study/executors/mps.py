@@ -63,4 +63,5 @@ class Mps:
         subprocess.run(
             command, input=words, env=os.environ | self.environment, check=True, timeout=PATIENCE,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C in a terminal must not end it before the workers have given their snapshots
         )  # fmt: skip

@@ -17,8 +17,7 @@ import torch
 import recollect
 from recollect.spec import digest
 from recollect.train.speed import compile as speed
-from recollect.train.speed.cache import known, remember, use_cache
-from recollect.train.speed.quiet import silence
+from recollect.train.speed.cache import known, remember
 
 if TYPE_CHECKING:
     from recollect.train.cohort import Cohort
@@ -35,9 +34,6 @@ class Compilation:
     def __init__(self, cohort: "Cohort"):
         self.cohort, self.pace = cohort, speed.Pace(cohort.device)
         self.ahead: Ahead | None = None
-        if self.pace.open:
-            use_cache()
-            silence()
 
     def before_step(self, left: int) -> None:
         """Start to compile where that pays for the steps that are left, and take the code when it is there."""
@@ -126,8 +122,6 @@ def compile_step(run: str, members: int, device: str, backend: str) -> None:
     from recollect.train.cohort import Cohort
     from recollect.train.spec import RunSpec
 
-    use_cache()
-    silence()
     cohort = Cohort([RunSpec.model_validate_json(run)] * members, torch.device(device))
     cohort.compile(backend)
     cohort.advance(0)

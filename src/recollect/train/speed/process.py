@@ -1,9 +1,16 @@
-"""Warnings of PyTorch and Triton that a user can do nothing about, kept from the screen where cohorts train on a GPU."""
+"""A process that trains on a GPU: where its compiled code is kept, and which warnings are kept from the screen.
+
+The warnings are those of PyTorch and Triton that a user can do nothing about.
+"""
 
 import logging
 import os
 import warnings
 from functools import cache
+
+import torch
+
+from recollect.train.speed.cache import use_cache
 
 MESSAGES = {
     "TensorFloat32 tensor cores for float32": "float32 was asked for, and is kept",
@@ -16,6 +23,13 @@ MESSAGES = {
     "Torchinductor does not support code generation for complex": "those operations run as they are",
 }
 """The beginning of each message that may be attributed to a file of recollect, and why it is of no use to a user."""
+
+
+def prepare(device: torch.device) -> None:
+    """Prepare this process for training on a device, where that is a GPU."""
+    if device.type == "cuda":
+        use_cache()
+        silence()
 
 
 @cache
