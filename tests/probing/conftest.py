@@ -27,7 +27,7 @@ def recollect(tmp_path, monkeypatch, capsys) -> Iterator[Callable[..., Said]]:
     """Runs a command in a folder that holds `mixers.py`; cohorts are trained in this process."""
     shutil.copy(HERE / "mixers.py", tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("recollect.study.executors.local.cores", lambda: 1)
+    monkeypatch.setattr("recollect.study.executors.sharing.cores", lambda: 1)
 
     def run(*words) -> Said:
         monkeypatch.setattr(sys, "argv", ["recollect", *map(str, words)])

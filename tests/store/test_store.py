@@ -12,9 +12,9 @@ from recollect.spec import SpecError
 from recollect.store import frames
 from recollect.store.merge import merge
 from recollect.store.store import Store, StoreBusy, StoreError
+from recollect.study.packing import pack
 from recollect.study.run import run
 from recollect.study.spec import Study
-from recollect.study.trainer import pack
 from recollect.train.events import Ended
 from recollect.train.loop import train
 

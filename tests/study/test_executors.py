@@ -13,7 +13,8 @@ from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store
 from recollect.study.executors import EXECUTORS
 from recollect.study.executors.base import Broken, Done, Resources
-from recollect.study.executors.local import InProcess, Local, Workers
+from recollect.study.executors.local import InProcess, Local
+from recollect.study.executors.workers import Workers
 from recollect.study.run import run
 from recollect.study.spec import Study
 from recollect.study.trainer import Note
@@ -69,7 +70,7 @@ def test_workers_give_the_results_of_this_process_to_the_bit_own_code_included(h
 
 
 def test_a_worker_that_is_silent_for_long_is_told_of_and_waited_for(here, monkeypatch):
-    monkeypatch.setattr("recollect.study.executors.local.SILENCE", 0.3)  # a new process takes longer to begin
+    monkeypatch.setattr("recollect.study.executors.workers.SILENCE", 0.3)  # a new process takes longer to begin
     notes = []
 
     def watch(cohort, event):
@@ -148,6 +149,32 @@ def test_a_run_that_kills_its_worker_each_time_is_given_up(here):
     assert outcome.ended == {"finished": 2}
     assert len(outcome.failed) == 2
     assert all("died (SIGKILL)" in error for error in outcome.failed.values())
+
+
+BROKEN_GPU = """
+from pathlib import Path
+from torch import nn
+class Own(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.mix = nn.Linear(width, width)
+    def forward(self, x):
+        if not Path("broken").exists():
+            Path("broken").touch()
+            Own.broken = True
+        if hasattr(Own, "broken"):
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+        return self.mix(x)
+"""
+
+
+def test_a_worker_that_has_lost_its_gpu_is_replaced(here):
+    (here / "own.py").write_text(BROKEN_GPU)
+    asked = study(mixer="own.py:Own")
+    asked = asked.changed(train=asked.train | {"lr": 1e-2})
+    with Workers("cpu", ["cpu"]) as workers:
+        outcome = run(asked, store=Store("store.sqlite", create=True), executor=workers, cohort=2, progress=False)
+    assert outcome.ended == {"finished": 2}, "the first process would have failed them all"
 
 
 def test_code_edited_while_a_study_runs_is_not_kept_under_the_old_name(here):

@@ -312,20 +312,6 @@ def started(*words) -> subprocess.Popen:
     return process
 
 
-@pytest.mark.parametrize("words", [(), ("--workers", "2")], ids=["this process", "workers"])
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_stopping_is_one_plain_line_and_exit_code_130(here, stop, words):
-    (here / "s.yaml").write_text(STUDY % ("attention", "0.03", 100_000))
-    process = started(*words)
-    time.sleep(0.5)
-    process.send_signal(stop)
-    _, problems = process.communicate(timeout=20)
-    assert process.returncode == 130, problems
-    assert problems.strip() == "stopped; what has ended is kept, and the same command goes on from here"
-    assert sqlite3.connect("store.sqlite").execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    assert not Path("store.sqlite.holder").exists()
-
-
 def test_of_two_processes_the_second_is_told_who_holds_the_store(whole, here):
     (here / "s.yaml").write_text(STUDY % ("attention", "0.03", 40))
     both = [subprocess.Popen(command(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]

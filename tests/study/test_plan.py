@@ -95,17 +95,6 @@ def test_time_is_from_the_store_where_it_knows_the_shape_then_from_steps_then_fr
     assert elsewhere.seconds == pytest.approx(told)
 
 
-def test_where_compiling_takes_long_sharing_the_gpu_is_advised():
-    advised = [
-        any(
-            "--workers" in warning
-            for warning in plan_of(study(train={**TRAIN, "steps": steps}), None, device, 8).warnings
-        )
-        for device, steps in (("cuda", 100), ("cuda", 10**6), ("cpu", 100))
-    ]
-    assert advised == [True, False, False]
-
-
 def test_a_few_timed_steps_foretell_a_run(store):
     one = study(train={**TRAIN, "steps": 150, "eval_every": 150})
     run(one, store=store, device="cpu", workers=1, progress=False)

@@ -1,5 +1,6 @@
 """On a Ray cluster a study gives the same table, also when a node is lost; what is wrong with a cluster is one line."""
 
+import signal
 import socket
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from recollect.spec import SpecError
+from recollect.spec import SpecError, Stopped
 from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store
 from recollect.study.executors.base import Resources
@@ -97,6 +98,28 @@ def test_a_lost_node_costs_what_came_after_the_last_snapshot_and_no_run(here, cl
     errors = [failure.error for failure in shared.failures()]
     assert errors
     assert all("NodeDiedError" in error for error in errors)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_a_stopped_study_keeps_what_the_nodes_have_trained(here, cluster):
+    alone, shared = Store("alone.sqlite", create=True), Store("shared.sqlite", create=True)
+    run(study(), store=alone, device="cpu", workers=1, cohort=3, progress=False)
+    steps: list[int] = []
+    with Ray.start(Resources(checkpoint_every=1000, options={"address": cluster.address})) as nodes:
+
+        def watch(cohort, event):
+            if isinstance(event, Measured):
+                steps.append(event.step)
+                if event.step == 200:
+                    signal.raise_signal(signal.SIGINT)
+
+        with pytest.raises(Stopped, match="in training are kept at step"):
+            run(study(), store=shared, executor=nodes, cohort=3, sinks=[watch], progress=False)
+        assert shared.checkpoints.exists()
+        run(study(), store=shared, executor=nodes, cohort=3, progress=False)
+    for a, b in zip(frames(shared), frames(alone), strict=True):
+        pd.testing.assert_frame_equal(a, b, check_exact=True)
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
 """What a user relies on when runs train together: the numbers are those of each run on its own."""
 
 import math
+import sys
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from recollect.train.data import sample, training_rows
 from recollect.train.events import Ended, Measured
 from recollect.train.loop import train
 from recollect.train.spec import RunSpec, TrainSpec
+from recollect.train.speed.ahead import Ahead
 from recollect.train.speed.compile import Pace, places
 
 CONV = {"kind": "attention", "conv": "k"}
@@ -284,7 +286,7 @@ def test_a_hopeless_run_ends_early_only_where_asked_and_by_the_stated_rule():
 
 @pytest.mark.parametrize(("anew_pays", "places_taken"), [(True, {4, 2}), (False, {4})])
 def test_a_compiled_cohort_keeps_its_places_while_members_leave_and_gives_the_same_results(
-    monkeypatch, anew_pays, places_taken
+    tmp_path, monkeypatch, anew_pays, places_taken
 ):
     easy = {"kind": "mqar", "length": 8, "pairs": 1, "vocab": 16}
     specs = [run(lr, task=easy, steps=120, eval_every=20, stop_at=0.9, eval_rows=64) for lr in (3e-2, 2e-2, 1e-2, 1e-5)]
@@ -306,8 +308,11 @@ def test_a_compiled_cohort_keeps_its_places_while_members_leave_and_gives_the_sa
 
         return run_all
 
-    monkeypatch.setattr("recollect.train.loop.Pace", Always)
-    monkeypatch.setattr("recollect.train.loop.worth", lambda step, left: anew_pays)
+    monkeypatch.setattr("recollect.train.speed.compile.Pace", Always)
+    monkeypatch.setattr("recollect.train.speed.compile.worth", lambda step, left: anew_pays)
+    monkeypatch.setattr("recollect.train.speed.ahead.COMMAND", [sys.executable, "-c", "input()"])
+    monkeypatch.setattr(Ahead, "ready", lambda ahead: ahead.process is None or ahead.process.wait() == 0)
+    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path))
     monkeypatch.setattr("recollect.train.cohort.torch.compile", compiled)
     fast = results(specs)
     assert {id: (ended.status, ended.step, ended.final) for id, ended in fast.items()} == {

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 import recollect
-from recollect.spec import UserError
+from recollect.spec import Stopped, UserError
 
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich")
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)  # a file has room
@@ -17,7 +17,9 @@ problems = Console(stderr=True, highlight=False)
 
 def main() -> None:
     """Run a command; what a user can mend becomes one line and an exit code."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a request to end is treated as Ctrl-C is
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup has SIGHUP ignored
+            signal.signal(number, signal.default_int_handler)  # a request to end is treated as Ctrl-C is
     try:
         code = app(standalone_mode=False)
         if code == 130:  # what typer makes of Ctrl-C
@@ -26,6 +28,9 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         problems.print("stopped; what has ended is kept, and the same command goes on from here")
         sys.exit(130)
+    except Stopped as stop:
+        problems.print(str(stop), markup=False, soft_wrap=True)
+        sys.exit(stop.exit_code)
     except UserError as error:
         _refuse(str(error), error.exit_code)
     except Exception as error:

@@ -1,5 +1,6 @@
 """Options and arguments that several commands share, and how the shell completes them."""
 
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,7 +41,17 @@ ExecutorOption = Annotated[
 ]
 WorkersOption = Annotated[
     int,
-    typer.Option(min=0, help="Cohorts trained at once; several may share a GPU. 0: one per GPU, or one per processor."),
+    typer.Option(
+        min=0,
+        help="Cohorts trained at once; several may share a GPU. 0: as many as fill the GPU, or one per processor.",
+    ),
+]
+StopAfterOption = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME",
+        help="Stop after 90s, 25m or 1h30m, with a snapshot and exit code 75; the same command goes on. Left out: never.",
+    ),
 ]
 AddressOption = Annotated[
     str,
@@ -57,6 +68,15 @@ ScaleOption = Annotated[
         autocompletion=completes(("tiny", "small", "medium", "paper")),
     ),
 ]
+
+
+def duration(text: str) -> float:
+    """The seconds of `90s`, `25m` or `1h30m`; 0 where nothing is given."""
+    match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", text)
+    if match is None or (text and not any(match.groups())):
+        raise SpecError(f"--stop-after {text!r}: write a time such as 90s, 25m or 1h30m")
+    hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return 3600.0 * hours + 60 * minutes + seconds
 
 
 def named(options: list[str] | None) -> dict[str, Any]:

@@ -25,15 +25,20 @@ def plan(
     from recollect.cli.tables import plan_table
     from recollect.store.store import Store
     from recollect.study.plan import make_plan
+    from recollect.study.precision import chosen_precision, named_precisions
     from recollect.study.run import expand
     from recollect.study.spec import Study
-    from recollect.train.device import choose_device
+    from recollect.train.device import choose_device, gpus, has_bfloat16
 
-    (grid,) = expand(Study.load(study_file), allow_many=yes)
+    study = Study.load(study_file)
     if calibrate or not device.startswith(("cpu", "cuda")):  # a plan may be for a device of another machine
         device = choose_device(device)
     known = Store(store) if store.exists() else None
+    there = has_bfloat16(device) if gpus("cuda") else device.startswith("cuda")
+    precision, why = chosen_precision(study, known, there)
+    (grid,) = expand(study, allow_many=yes, precision=lambda _: precision)
     made = make_plan(grid, known, device, cohort, calibrate)
     console.print(plan_table(grid.study.name, made, device, dollars_per_hour))
+    console.print(f"precision: {named_precisions(grid.runs)}{why}", markup=False)
     for note in made.warnings:
         console.print(f"note: {note}", markup=False)

@@ -12,10 +12,12 @@ from recollect.cli.options import (
     CohortOption,
     DeviceOption,
     ExecutorOption,
+    StopAfterOption,
     StoreOption,
     WorkersOption,
     complete_mixer,
     complete_task,
+    duration,
     named,
     tell_failed,
     tell_trained,
@@ -60,6 +62,7 @@ def probe(
     address: AddressOption = "auto",
     workers: WorkersOption = 0,
     cohort: CohortOption = 0,
+    stop_after: StopAfterOption = "",
 ) -> None:
     """Is your mixer causal, does it train in a cohort, how does it recall, and how wide is its learning-rate window?"""
     from recollect.cli.tables import comparison_table, search_table
@@ -72,6 +75,7 @@ def probe(
         layers=layers or [1], positions=positions, steps=steps, seeds=seeds,
         beside=[yaml.safe_load(word) for word in beside or []], train=not no_train, on_rule=_tell, store=store, device=device,
         executor=executor, workers=workers, cohort=cohort, progress=Progress(console), options={"address": address},
+        stop_after=duration(stop_after),
     )  # fmt: skip
     if found.fatal:
         console.print(f"\nnot trained: with {' and '.join(found.fatal)} broken, what it learns would mean nothing")

@@ -13,9 +13,11 @@ from recollect.cli.options import (
     DeviceOption,
     ExecutorOption,
     ScaleOption,
+    StopAfterOption,
     StoreOption,
     WorkersOption,
     complete_paper,
+    duration,
     tell_failed,
     tell_trained,
 )
@@ -39,6 +41,7 @@ def reproduce(
     address: AddressOption = "auto",
     workers: WorkersOption = 0,
     cohort: CohortOption = 0,
+    stop_after: StopAfterOption = "",
     draw_only: Annotated[
         bool, typer.Option("--draw-only", help="Train nothing: draw and judge what there is.")
     ] = False,
@@ -73,7 +76,8 @@ def reproduce(
         console.print(reproduction_plan_table(f"{what} at scale {scale}", planned, on))
     made = make(
         what, scale=scale, store=store, out=to / scale / paper, draw_only=draw_only, device=device, executor=executor,
-        workers=workers, cohort=cohort, progress=Progress(console), options={"address": address},
+        workers=workers, cohort=cohort, progress=Progress(console), stop_after=duration(stop_after),
+        options={"address": address},
     )  # fmt: skip
     if made.outcome:
         tell_trained(made.outcome)

@@ -12,10 +12,12 @@ from recollect.cli.options import (
     CohortOption,
     DeviceOption,
     ExecutorOption,
+    StopAfterOption,
     StoreOption,
     WorkersOption,
     YesOption,
     completes,
+    duration,
     show_windows,
     tell_failed,
     tell_trained,
@@ -39,6 +41,7 @@ def run(
     checkpoint_every: Annotated[
         float, typer.Option(min=0, help="Seconds of training between snapshots of a cohort.")
     ] = 60.0,
+    stop_after: StopAfterOption = "",
     keep_weights: Annotated[
         bool, typer.Option("--keep-weights", help="Also keep the trained models, in a folder beside the store.")
     ] = False,
@@ -52,7 +55,11 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Train every run of a study that the store does not have yet; after an interruption, the same command goes on."""
+    """Train every run of a study that the store does not have yet; after an interruption, the same command goes on.
+
+    Ctrl-C, SIGTERM and SIGHUP take a snapshot first. Code compiled for a GPU is kept in $RECOLLECT_CACHE (~/.cache/recollect),
+    at most $RECOLLECT_CACHE_GB (20).
+    """
     from recollect.cli.tables import search_table
     from recollect.study.progress import Progress
     from recollect.study.run import run as train
@@ -70,7 +77,8 @@ def run(
     outcome = train(
         study, store=store, executor=executor, device=device, workers=workers, cohort=cohort, progress=Progress(console),
         sinks=[open_sink(kind, target, study.name) for kind, target in targets], keep_weights=keep_weights,
-        checkpoint_every=checkpoint_every, attempts=attempts, options={"address": address}, allow_many=yes,
+        checkpoint_every=checkpoint_every, attempts=attempts,
+        stop_after=duration(stop_after), options={"address": address}, allow_many=yes,
     )  # fmt: skip
     tell_trained(outcome)
     for searched in outcome.searches.values():

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import safetensors.torch
 
 from recollect.models.model import Model, build
-from recollect.study.trainer import CPU_COHORT, GPU_COHORT, pack
+from recollect.study.packing import CPU_COHORT, GPU_COHORT, pack
 from recollect.train.events import Ended
 from recollect.train.loop import train
 from recollect.train.spec import RunSpec

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from recollect.spec.errors import SpecError, UserError, nearest
+from recollect.spec.errors import SpecError, Stopped, UserError, nearest
 from recollect.spec.identity import digest
 
 if TYPE_CHECKING:
     from recollect.spec.base import Spec, explain, finite
 
-__all__ = ["Spec", "SpecError", "UserError", "digest", "explain", "finite", "nearest"]
+__all__ = ["Spec", "SpecError", "Stopped", "UserError", "digest", "explain", "finite", "nearest"]
 
 
 def __getattr__(name: str) -> Any:

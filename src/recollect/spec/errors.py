@@ -14,6 +14,14 @@ class SpecError(UserError, ValueError):
     """A specification that cannot be: the message names the value and what is allowed."""
 
 
+class Stopped(UserError):
+    """Training that was asked to stop, and has kept all of its work: the same command goes on from there."""
+
+    def __init__(self, message: str, exit_code: int = 130):
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 def nearest(word: str, choices: Iterable[str]) -> str:
     """What to add to an error about an unknown `word`: the nearest choice, then all of them."""
     choices = sorted(choices)

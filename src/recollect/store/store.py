@@ -79,6 +79,11 @@ class Store:
         rows = self._query("SELECT id, accuracy FROM runs")
         return {id: float("nan") if accuracy is None else accuracy for id, accuracy in rows}
 
+    def precisions(self, study: str) -> set[str]:
+        """The precisions in which the runs of a study that have ended were trained."""
+        of = "SELECT DISTINCT json_extract(spec, '$.train.precision') FROM runs JOIN study_runs ON run = id WHERE study = ?"
+        return {precision or "float32" for (precision,) in self._query(of, [study])}
+
     def failures(self) -> list[Failure]:
         """Every attempt that failed, in order; a run may have ended since."""
         rows = self._query("SELECT run, attempt, error, traceback, time FROM failures ORDER BY rowid")

@@ -114,12 +114,23 @@ def outline_of(run: RunSpec) -> Model:
 
 def gpu_seconds(run: RunSpec, members: int) -> float:
     """Seconds that one of so many runs takes in a cohort on an H200, measurements and compilation included."""
-    work, (rest, mixers) = work_of(run), bytes_moved(run)
-    moving = rest / REST + sum(moved / BYTES.get(kind, OTHER) for kind, moved in mixers.items())
-    step = moving + work.step_flops / PRODUCTS
-    step = STEP / members + step * (1.0 if run.train.precision == "bfloat16" else LONGER)
+    work = work_of(run)
+    step = STEP / members + _busy(run, work)
     measuring = work.measured_flops / work.step_flops * step
     return run.train.total_steps * step + measuring + COMPILING / members
+
+
+def step_share(run: RunSpec, members: int) -> float:
+    """The share of a step of so many runs in which an H200 is busy."""
+    busy = members * _busy(run, work_of(run))
+    return busy / (STEP + busy)
+
+
+def _busy(run: RunSpec, work: Work) -> float:
+    """Seconds for which a step of one run keeps an H200 busy."""
+    rest, mixers = bytes_moved(run)
+    moving = rest / REST + sum(moved / BYTES.get(kind, OTHER) for kind, moved in mixers.items())
+    return (moving + work.step_flops / PRODUCTS) * (1.0 if run.train.precision == "bfloat16" else LONGER)
 
 
 def kind_of(device: str) -> str:

@@ -14,10 +14,10 @@ import torch
 
 from recollect.store.labels import run_labels
 from recollect.store.store import Store
-from recollect.study.cost import COMPILING, CPU, Work, gpu_seconds, kind_of, outline_of, row_flops, work_of
+from recollect.study.cost import CPU, Work, gpu_seconds, kind_of, outline_of, row_flops, work_of
+from recollect.study.packing import cohort_size, pack
 from recollect.study.run import Grid
 from recollect.study.search.base import configurations
-from recollect.study.trainer import cohort_size, pack
 from recollect.train.cohort import Cohort
 from recollect.train.device import cores
 from recollect.train.loop import measured
@@ -117,12 +117,6 @@ def make_plan(grid: Grid, store: Store | None, device: str, cohort: int = 0, cal
     if any(part.basis == "H200 model" and part.left for part in parts):
         plan.warnings.append(
             "times are those of an NVIDIA H200, fitted to two shapes of six mixers in bfloat16; --calibrate times real steps"
-        )
-    compiling = COMPILING * sum(part.cohorts for part in parts if part.basis == "H200 model")
-    if compiling > plan.total("seconds") / 4:
-        plan.warnings.append(
-            f"{compiling / plan.total('seconds'):.0%} of the time goes to compiling: run with --workers 4, and some cohorts "
-            "train while others are compiled"
         )
     if any(part.left and part.example.train.stop_at for part in parts):
         plan.warnings.append("runs may end early (stop_at): this is what they cost if none does")

@@ -5,25 +5,28 @@ only what a search asks for is trained is decided here and nowhere else.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from recollect.spec import SpecError
+from recollect.spec import SpecError, Stopped
 from recollect.store import DEFAULT_STORE
 from recollect.store.checkpoints import Checkpoints
 from recollect.store.store import Store, Writer
 from recollect.study.executors import EXECUTORS
 from recollect.study.executors.base import Executor, Resources
 from recollect.study.outcome import Outcome
+from recollect.study.packing import cohort_size
+from recollect.study.precision import chosen_precision, named_precisions
 from recollect.study.progress import Progress
 from recollect.study.search.base import Search, Searched
 from recollect.study.sinks.base import Sink, Sinks, Watch
 from recollect.study.spec import Study, distinct
-from recollect.study.trainer import ATTEMPTS, Note, Trainer, cohort_size, pack
+from recollect.study.stop import StopRequest
+from recollect.study.trainer import ATTEMPTS, Note, Trainer
 from recollect.tasks import TASKS, as_task
 from recollect.train.checkpoint import EVERY
 from recollect.train.spec import RunSpec
@@ -54,8 +57,12 @@ class Grid:
         )
 
 
-def expand(studies: Study | Iterable[Study], allow_many: bool = False) -> list[Grid]:
-    """Studies with their runs; each grid is expanded once."""
+def expand(
+    studies: Study | Iterable[Study],
+    allow_many: bool = False,
+    precision: Callable[[Study], str] = lambda study: "float32",
+) -> list[Grid]:
+    """Studies with their runs; each grid is expanded once. `precision` gives that of a study which leaves it to the device."""
     studies = [studies] if isinstance(studies, Study) else list(studies)
     names = [study.name for study in studies]
     for name in names:
@@ -63,7 +70,7 @@ def expand(studies: Study | Iterable[Study], allow_many: bool = False) -> list[G
             raise SpecError(f"{names.count(name)} studies are called {name!r}; give each a name of its own")
     for study in studies:
         study.check_size(allow_many)
-    return [Grid(study, study.runs()) for study in studies]
+    return [Grid(study, study.runs(precision(study))) for study in studies]
 
 
 def run(
@@ -79,44 +86,65 @@ def run(
     keep_weights: bool = False,
     checkpoint_every: float = EVERY,
     attempts: int = ATTEMPTS,
+    stop_after: float = 0.0,
     options: Mapping[str, Any] | None = None,
     allow_many: bool = False,
 ) -> Outcome:
     """Train every run of some studies that the store does not have yet, and return the results.
 
     Safe to call again after any interruption: what has ended is not trained again, and what was in training goes on from its
-    last snapshot. Several studies are trained as one, so that no worker waits for the last run of one of them.
+    last snapshot. SIGINT (Ctrl-C), SIGTERM and SIGHUP have a snapshot taken first, and raise `Stopped`; a second one ends at
+    once. Several studies are trained as one, so that no worker waits for the last run of one of them.
 
     Args:
         studies: one study or several.
         store: the results file.
         executor: `local`, `ray`, another registered name, or an open Executor, which decides the device and stays open.
         device: `cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one.
-        workers: cohorts that train at once. 0: one per GPU, or one per processor.
+        workers: cohorts that train at once. 0: as many as fill the GPU and hide compilation, or one per processor.
         cohort: runs trained together at most. 0: chosen for the device.
         progress: whether to show progress, in a terminal or a notebook; or a Progress of your own.
         sinks: where else the curves go, such as TensorBoard; or functions that are called with every cohort and event.
         keep_weights: whether the trained models are kept in a folder beside the store.
         checkpoint_every: seconds of training between snapshots of a cohort.
         attempts: how often a run that fails alone, or a cohort whose worker dies, is tried.
+        stop_after: seconds after which training stops as if by a signal. 0: never.
         options: what one executor alone needs, such as `{"address": "10.0.0.1:6379"}` for Ray.
         allow_many: whether a grid of more than a million runs is meant.
     """
+    kept = store if isinstance(store, Store) else Store(store, create=True)
+    kind = EXECUTORS.find(executor) if isinstance(executor, str) else type(executor)
+    asked_for = Resources(
+        device if isinstance(executor, str) else executor.device,
+        workers,
+        (),
+        checkpoint_every,
+        keep_weights,
+        options or {},
+    )
+    reasons: dict[str, None] = {}
+
+    def precision(study: Study) -> str:
+        chosen, why = chosen_precision(study, kept, kind.has_bfloat16(asked_for))
+        reasons.update({why: None} if why else {})
+        return chosen
+
     listed = [studies] if isinstance(studies, Study) else list(studies)
     grids = [one for one in listed if isinstance(one, Grid)]
-    grids += expand([one for one in listed if isinstance(one, Study)], allow_many)
-    kept = store if isinstance(store, Store) else Store(store, create=True)
+    grids += expand([one for one in listed if isinstance(one, Study)], allow_many, precision)
     shown = [progress] if isinstance(progress, Progress) else [Progress()] if progress else []
     with ExitStack() as stack:
+        runs = distinct([grid.runs for grid in grids])
         if isinstance(executor, str):
-            most = len(pack(distinct([grid.runs for grid in grids]), 2))
-            resources = Resources(device, workers, most, checkpoint_every, keep_weights, options or {})
-            executor = stack.enter_context(EXECUTORS.find(executor).start(resources))
+            done = kept.done()
+            pending = [run for run in runs if run.id not in done]
+            executor = stack.enter_context(kind.start(replace(asked_for, runs=pending)))
         watching = stack.enter_context(Sinks([*shown, *sinks]))
         for one in shown:
-            one.where = f"on {executor.device}, results in {kept.path}"
+            one.where = f"on {executor.device} in {named_precisions(runs)}{''.join(reasons)}, results in {kept.path}"
         writer = stack.enter_context(kept.writing())
-        return _run(grids, kept, writer, executor, watching, cohort, attempts)
+        stop = stack.enter_context(StopRequest(stop_after))
+        return _run(grids, kept, writer, executor, watching, stop, cohort, attempts)
 
 
 def _repeated(runs: Sequence[RunSpec]) -> Iterator[str]:
@@ -137,13 +165,14 @@ def _seen_share(task: str, rows: int) -> float:
 
 
 def _run(
-    grids: list[Grid], store: Store, writer: Writer, executor: Executor, sinks: Sinks, cohort: int, attempts: int
-) -> Outcome:
+    grids: list[Grid], store: Store, writer: Writer, executor: Executor, sinks: Sinks, stop: StopRequest, cohort: int,
+    attempts: int,
+) -> Outcome:  # fmt: skip
     """Train round after round, each for all studies at once, until no study wants more."""
     before = store.done()
     checkpoints = Checkpoints(store.checkpoints)
     checkpoints.find(before)
-    trainer = Trainer(writer, executor, checkpoints, sinks.event, attempts)
+    trainer = Trainer(writer, executor, checkpoints, sinks.event, stop, attempts)
     searching = any(grid.study.strategy for grid in grids)
     while True:
         accuracy = store.accuracies()
@@ -156,6 +185,9 @@ def _run(
         for text in _repeated(pending):
             sinks.event([], Note(text))
         trainer.train(pending, cohort or cohort_size(executor.device, len(pending), executor.slots))
+        done = store.done()
+        if stop() and any(run.id not in done and run.id not in trainer.failed for run in pending):
+            raise Stopped(trainer.stopped(pending, done), stop.exit_code)
         if not searching or not pending:
             break
     searches = {

@@ -38,7 +38,8 @@ class Study(Spec):
     model: Any = Field(default_factory=dict)
     """The model: a mapping or a ModelSpec, or a list of them. A mixer may be a name, a mapping or a class."""
     train: Any = Field(default_factory=dict)
-    """Training; `protocol: okpekpe2025` (or another) fills in what is not given."""
+    """Training; `protocol: okpekpe2025` (or another) fills in what is not given. `precision: auto`, also where none is given, is
+    bfloat16 where the device has it, else float32."""
     tests: Any = Field(default_factory=list)
     """Further tasks that every run is measured on at its end."""
     zip: list[dict[str, Any]] = Field(default_factory=list)
@@ -143,12 +144,15 @@ class Study(Spec):
                 f"study {self.name!r} unfolds into {size:,} runs, more than {MANY:,}; add --yes if that is meant"
             )
 
-    def runs(self) -> list[RunSpec]:
-        """Every run, each once, in the order of the grid. A large grid takes seconds: expand it once and pass the list on."""
+    def runs(self, precision: str = "float32") -> list[RunSpec]:
+        """Every run, each once, in the order of the grid. A large grid takes seconds: expand it once and pass the list on.
+
+        `precision` is that of the runs for which the study gives none, or `auto`: the device decides it (study/precision.py).
+        """
         found: dict[str, RunSpec] = {}
         for grid in self._grids():
             for point in unfold(grid):
-                run = self._run(point)
+                run = self._run(point, precision)
                 if not any(matches(run.model_dump(mode="json"), conditions) for conditions in self.exclude):
                     found.setdefault(run.id, run)
         if not found:
@@ -165,6 +169,7 @@ class Study(Spec):
         cohort: int = 0,
         progress: "bool | Progress" = True,
         keep_weights: bool = False,
+        stop_after: float = 0.0,
         **options: Any,
     ) -> "Outcome":
         """Train what the store does not have yet, and return the results; every option is that of `recollect.run`."""
@@ -172,7 +177,7 @@ class Study(Spec):
 
         return run(
             self, store=store, executor=executor, device=device, workers=workers, cohort=cohort, progress=progress,
-            keep_weights=keep_weights, **options,
+            keep_weights=keep_weights, stop_after=stop_after, **options,
         )  # fmt: skip
 
     def _grids(self) -> list[dict[str, Any]]:
@@ -194,11 +199,13 @@ class Study(Spec):
         inside = any(isinstance(train, Mapping) and path.removeprefix("train.") in train for train in trains)
         return inside or any(path in group for group in self.zip)
 
-    def _run(self, point: dict[str, Any]) -> RunSpec:
+    def _run(self, point: dict[str, Any], precision: str) -> RunSpec:
         try:
             task = as_task(point["task"])
-            fields = {"task": task, "model": with_preset(point["model"]), "train": with_protocol(point["train"], task)}
-            return RunSpec(**{**point, **fields})
+            train = with_protocol(point["train"], task)
+            if train.get("precision", "auto") == "auto":
+                train["precision"] = precision
+            return RunSpec(**{**point, "task": task, "model": with_preset(point["model"]), "train": train})
         except ValidationError as error:
             raise SpecError(f"study {self.name!r}: {explain(error)}") from None
 

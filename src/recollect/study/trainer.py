@@ -3,20 +3,20 @@
 This process is the only one that writes: results to the store, snapshots to the folder beside it. Executors only train.
 """
 
-import itertools
 from collections import Counter, deque
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from recollect.store.checkpoints import Checkpoints
 from recollect.store.files import write_errors
 from recollect.store.writer import Writer
-from recollect.study.executors.base import Broken, Done, Executor, Job, Report, Silent
+from recollect.study.executors.base import LAST, Broken, Executor, Job, Report, Silent
+from recollect.study.packing import pack
 from recollect.study.sinks.base import Watch
+from recollect.study.stop import StopRequest
 from recollect.train.events import Ended, Measured, Saved
 from recollect.train.spec import RunSpec
 
-GPU_COHORT, CPU_COHORT = 64, 8
-"""Runs that train together at most, by device."""
 ATTEMPTS = 2
 """How often a run that fails alone, or a cohort whose worker dies, is tried."""
 
@@ -40,34 +40,42 @@ class Trainer:
     """Runs in training: what is queued, what has ended, what failed."""
 
     def __init__(
-        self, writer: Writer, executor: Executor, checkpoints: Checkpoints, watch: Watch, attempts: int = ATTEMPTS
-    ):
+        self, writer: Writer, executor: Executor, checkpoints: Checkpoints, watch: Watch, stop: StopRequest,
+        attempts: int = ATTEMPTS,
+    ):  # fmt: skip
         self.writer, self.executor, self.checkpoints = writer, executor, checkpoints
-        self.attempts, self.watch = attempts, watch
+        self.attempts, self.watch, self.stop = attempts, watch, stop
+        executor.stop = stop
         self.ended: Counter[str] = Counter()  # runs that ended, by how they did
         self.failed: dict[str, str] = {}  # runs that failed for good: id and error
         self.queue: deque[Job] = deque()
         self.fits: dict[str, int] = {}  # by shape: how many runs memory holds, where more were too many
         self.failures: Counter[str] = Counter()  # by run
+        self.steps: dict[str, int] = {}  # by run: the step of its last snapshot
 
     def train(self, pending: list[RunSpec], size: int) -> None:
-        """Train these runs; those that share a snapshot go on together."""
+        """Train these runs, or as far as they come before an end is asked for; those that share a snapshot go on together."""
         groups: dict[object, list[RunSpec]] = {}
         for run in pending:
             groups.setdefault(self.checkpoints.of.get(run.id), []).append(run)
-        self.queue.extend(Job(cohort) for group in groups.values() for cohort in pack(group, size))
+        cohorts = [cohort for group in groups.values() for cohort in pack(group, size)]
+        if self.executor.slots > 1:
+            cohorts = longest_first(cohorts)
+        self.queue.extend(map(Job, cohorts))
         running = 0
-        while self.queue or running:
-            while self.queue and running < self.executor.slots:
+        while (self.queue and not self.stop()) or running:
+            while self.queue and running < self.executor.slots and not self.stop():
                 job = self.queue.popleft()
                 if len(job.runs) > (fits := self.fits.get(job.runs[0].shape, size)):
                     self.again(*pack(job.runs, fits))
                     continue
                 self.executor.submit(job, self.checkpoints.load(job.runs[0].id))
                 running += 1
+            if not running:  # an end was asked for just now
+                continue
             job, report = self.executor.next()
             self.take(job, report)
-            running -= isinstance(report, Done | Broken)
+            running -= isinstance(report, LAST)
 
     def take(self, job: Job, report: Report) -> None:
         """Act on a report. Results are kept before anything that relies on their being kept."""
@@ -82,6 +90,7 @@ class Trainer:
         elif isinstance(report, Saved):
             with write_errors(self.checkpoints.folder):
                 self.checkpoints.save([run.id for run in job.runs], report.data)
+            self.steps.update(dict.fromkeys((run.id for run in job.runs), report.step))
             job.tries = 0
         elif isinstance(report, Silent) and job.runs:
             minutes = report.seconds / 60
@@ -140,6 +149,17 @@ class Trainer:
                 self.failed[run.id] = broken.error
                 self.watch(runs, Failed(run, broken.error))
 
+    def stopped(self, pending: Sequence[RunSpec], done: Collection[str]) -> str:
+        """What was kept of these runs when training stopped before their end."""
+        left = [run for run in pending if run.id not in done and run.id not in self.failed]
+        begun = [run for run in left if run.id in self.checkpoints.of]
+        steps = sorted({self.steps[run.id] for run in begun if run.id in self.steps})
+        where = f" at step {steps[0]:,}" + (f" to {steps[-1]:,}" if len(steps) > 1 else "") if steps else ""
+        return (
+            f"stopped {self.stop.why}: {sum(self.ended.values())} runs that ended now are kept, {len(begun)} in training "
+            f"are kept{where}, {len(left) - len(begun)} start anew; the same command goes on from here"
+        )
+
     def again(self, *cohorts: list[RunSpec]) -> None:
         self.queue.extendleft(Job(cohort) for cohort in reversed(cohorts))
 
@@ -147,25 +167,15 @@ class Trainer:
         self.watch(runs, Note(text))
 
 
-def pack(runs: list[RunSpec], size: int) -> list[list[RunSpec]]:
-    """Cohorts of at most `size` runs of one shape, as even as can be, in the order of the study."""
-    groups: dict[str, list[RunSpec]] = {}
-    for run in runs:
-        groups.setdefault(run.shape, []).append(run)
-    cohorts = []
-    for group in groups.values():
-        parts = -(-len(group) // size)
-        bounds = [round(i * len(group) / parts) for i in range(parts + 1)]
-        cohorts += [group[a:b] for a, b in itertools.pairwise(bounds)]
-    return cohorts
+def longest_first(cohorts: list[list[RunSpec]]) -> list[list[RunSpec]]:
+    """The cohorts by about what they cost, the most first: at the end no worker is left alone with a long one.
 
-
-def cohort_size(device: str, runs: int, slots: int) -> int:
-    """How many runs train together unless the user says otherwise.
-
-    A GPU needs many to be full, and has fewer where its memory is measured to be too small. A CPU's caches want few, and
-    every processor should have a cohort.
+    No model is built for it: the code of a user's own mixer runs where its cohort trains, and nowhere else.
     """
-    if device.startswith("cuda"):
-        return GPU_COHORT
-    return min(CPU_COHORT, max(2, -(-runs // max(1, slots))))
+
+    def size(cohort: list[RunSpec]) -> int:
+        run = cohort[0]
+        tokens = run.train.total_steps * run.train.batch * run.task.row_length
+        return len(cohort) * tokens * run.model.layers * run.model.width**2
+
+    return sorted(cohorts, key=size, reverse=True)

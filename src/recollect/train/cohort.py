@@ -29,6 +29,7 @@ from recollect.train.records import Records
 from recollect.train.spec import RunSpec
 from recollect.train.speed.compile import BACKEND, places
 from recollect.train.speed.graph import Inputs, Replay
+from recollect.train.speed.process import prepare
 
 SMALL = 2**16
 """Models whose residual stream has fewer numbers (batch x tokens x width) are trained at once on a CPU. Measured there: at a
@@ -54,6 +55,7 @@ class Cohort:
             raise ValueError(
                 f"a cohort needs runs of one shape, and these {len(runs)} have {len({r.shape for r in runs})}"
             )
+        prepare(device)
         run = runs[0]
         self.device, self.task, self.spec = device, run.task, run.train
         self.bf16 = run.train.precision == "bfloat16"
@@ -153,20 +155,21 @@ class Cohort:
         with self.arithmetic():
             optimiser.step(members.params, grads, members.state, groups, inputs.number)
 
-    def compile(self) -> None:
+    def compile(self, backend: str = BACKEND) -> None:
         """From now on run forward and backward as compiled code, for as many members as there are."""
         if self.vmapped:
-            self.compiled = torch.compile(vmap(self._loss), dynamic=False, backend=BACKEND)
+            self.compiled = torch.compile(vmap(self._loss), dynamic=False, backend=backend)
             self.replay = Replay(self._step, self.device)
 
     def keep(self, stay: list[int], compiled_anew: bool = True) -> None:
-        """Let the other runs leave. A compiled cohort keeps its places until half are free, or, unless it may be compiled anew,
-        to the end."""
-        if len(stay) == len(self):
-            return
+        """Let the other runs leave. A compiled cohort keeps its places, or, where it may be compiled anew, until half are
+        free."""
         taken = self.members.places if self.compiled is not None else 0
+        wanted = places(len(stay), taken) if compiled_anew else taken
+        if len(stay) == len(self) and wanted == taken:
+            return
         self.records.keep(stay)
-        self.members.select(stay, places(len(stay), taken) if compiled_anew else taken)
+        self.members.select(stay, wanted)
         self.replay = Replay(self._step, self.device)  # the old one's tensors are gone
 
     def evaluated(self) -> Parameters:

@@ -18,6 +18,8 @@ def choose_device(device: str) -> str:
     """A device that is there; `auto` is a GPU where there is one."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
+    if device in ("cuda", *gpus("cuda")):
+        return device  # without a context on the GPU, which would take memory that workers need
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
@@ -50,3 +52,16 @@ def matmul_precision(precision: str) -> Iterator[None]:
     finally:
         if before is not None:
             torch.set_float32_matmul_precision(before)
+
+
+def gpus(device: str) -> list[str]:
+    """The GPUs that a device means: all for `cuda`, one for `cuda:1`, none for `cpu`."""
+    if device == "cuda":
+        return [f"cuda:{i}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
+    return [device] if device.startswith("cuda") else []
+
+
+def has_bfloat16(device: str) -> bool:
+    """Whether a device computes in bfloat16 by itself: NVIDIA GPUs do from the Ampere generation on."""
+    found = gpus(device)
+    return bool(found) and all(torch.cuda.get_device_capability(gpu) >= (8, 0) for gpu in found)

@@ -1,11 +1,13 @@
 """The training loop: step, measure, let go of those that end.
 
-A cohort that trains for more than a minute gives a snapshot of itself each minute, and can go on from there.
+A cohort that trains for more than a minute gives a snapshot of itself each minute, and one when it is asked to stop; it can go
+on from there.
 """
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import safetensors.torch
 import torch
@@ -16,7 +18,7 @@ from recollect.train.events import Ended, Ending, Event, Measured, Saved
 from recollect.train.measure import Measures
 from recollect.train.optimisers.base import Parameters
 from recollect.train.spec import RunSpec, TrainSpec
-from recollect.train.speed.compile import Pace, worth
+from recollect.train.speed.ahead import Compilation
 
 
 def train(
@@ -25,20 +27,27 @@ def train(
     saved: bytes | None = None,
     every: float = EVERY,
     weights: bool = False,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Event]:
     """Train runs of one shape together, from the start or from a snapshot with all of them in it.
 
-    Gives each run's result when it ends, a note at each measurement, and a snapshot each time `every` seconds have passed.
-    Results bring the trained weights along where `weights` asks for them.
+    Gives each run's result when it ends, a note at each measurement, and a snapshot each time `every` seconds have passed, and
+    as soon as `stop` says so: it is asked after each step. Results bring the trained weights along where `weights` asks for them.
     """
     cohort = Cohort(runs, torch.device(device))
-    spec = runs[0].train
     done = restore(cohort, saved) if saved else 0
-    pace = Pace(cohort.device)
+    with closing(Compilation(cohort)) as compilation:
+        yield from _train(cohort, done, compilation, every, weights, stop)
+
+
+def _train(
+    cohort: Cohort, done: int, compilation: Compilation, every: float, weights: bool, stop: Callable[[], bool]
+) -> Iterator[Event]:
+    """Train a cohort that has taken `done` steps to its end."""
+    spec = cohort.spec
     kept = since = time.monotonic()
     for step in range(done, spec.total_steps):
-        if pace.pays(spec.total_steps - step):
-            cohort.compile()
+        compilation.before_step(spec.total_steps - step)
         cohort.advance(step)
         cohort.records.album.take(cohort.evaluated, step + 1)
 
@@ -51,11 +60,12 @@ def train(
             yield Measured(step + 1, spec.total_steps, by_run, len(endings))
             yield from results(cohort, endings, step + 1, weights)
             stay = [i for i in range(len(cohort)) if i not in endings]
-            cohort.keep(stay, compiled_anew=worth(a_step, spec.total_steps - step - 1))
+            cohort.keep(stay, compiled_anew=False)
             if not stay:
                 return
+            compilation.members_left(a_step, spec.total_steps - step - 1)
             since = time.monotonic()
-        if time.monotonic() - kept >= every:
+        if time.monotonic() - kept >= every or stop():
             yield Saved(step + 1, snapshot(cohort, step + 1))
             kept = time.monotonic()
 

@@ -3,7 +3,7 @@
 import copyreg
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from recollect.spec import SpecError, explain
 from recollect.train.checkpoint import EVERY, CheckpointError
 from recollect.train.cohort import out_of_memory
-from recollect.train.events import Ended, Event
+from recollect.train.device import choose_device, has_bfloat16
+from recollect.train.events import Ended, Event, Saved
 from recollect.train.loop import train
 from recollect.train.spec import RunSpec
 from recollect.train.speed.memory import members_that_fit
@@ -68,20 +69,41 @@ class Silent:
     seconds: float
 
 
-Report = Event | Done | Broken | Silent
+@dataclass
+class Halted:
+    """The cohort's last word: it was asked to stop, and has sent a snapshot; or it did not answer in time."""
+
+
+Report = Event | Done | Broken | Silent | Halted
+LAST = (Done, Broken, Halted)
+"""The reports after which no more come."""
+GRACE = 30.0
+"""Seconds for which a cohort that was asked to stop is waited for."""
 
 
 def attempt(
-    runs: list[RunSpec], device: str, saved: bytes | None, every: float, weights: bool = False
+    runs: list[RunSpec],
+    device: str,
+    saved: bytes | None,
+    every: float,
+    weights: bool = False,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Report]:
-    """Train a cohort and say how it ended, whatever happens: the part that runs where the device is."""
+    """Train a cohort and say how it ended, whatever happens: the part that runs where the device is.
+
+    When `stop` says so it gives a snapshot and ends.
+    """
     try:
         _same_code(runs[0])
         if (fits := _room(runs, device)) < len(runs):
             error = f"{device} has memory for {fits} runs of {runs[0].model.title} at once, not for {len(runs)}"
             yield Broken("memory", error, error, fits)
             return
-        yield from train(runs, device, saved, every, weights)
+        for event in train(runs, device, saved, every, weights, stop):
+            yield event
+            if isinstance(event, Saved) and stop():
+                yield Halted()
+                return
     except Exception as error:
         report = Broken.by(error)
     else:
@@ -112,8 +134,8 @@ class Resources:
     """`cpu`, `cuda`, `cuda:1`, or `auto`: a GPU where there is one."""
     workers: int = 0
     """Cohorts that train at once. 0: as many as suit the device."""
-    cohorts: int = 0
-    """How many cohorts there will be at most: more workers than that would idle. 0: not known."""
+    runs: Sequence[RunSpec] = ()
+    """The runs that may have to be trained, which decide how many workers suit them; empty: not known."""
     checkpoint_every: float = EVERY
     """Seconds of training between snapshots of a cohort."""
     keep_weights: bool = False
@@ -127,6 +149,13 @@ class Executor(ABC):
 
     device: str
     """The kind of device it trains on, as results name it."""
+    stop: Callable[[], bool] = staticmethod(lambda: False)
+    """Whether an end is asked for: set by the runner. Every cohort in training then gives a snapshot, and `Halted`."""
+
+    @classmethod
+    def has_bfloat16(cls, resources: Resources) -> bool:
+        """Whether its devices compute in bfloat16: asked before it is started, as precision is part of what a run is."""
+        return has_bfloat16(choose_device(resources.device))
 
     @classmethod
     @abstractmethod

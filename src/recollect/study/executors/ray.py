@@ -11,16 +11,17 @@ import signal
 import socket
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Iterator
-from contextlib import chdir
+from contextlib import chdir, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from recollect.spec import SpecError, digest
 from recollect.spec.source import files_at, own_files
-from recollect.study.executors.base import Broken, Done, Executor, Job, Report, Resources, attempt
+from recollect.study.executors.base import GRACE, LAST, Broken, Executor, Halted, Job, Report, Resources, attempt
 from recollect.train.checkpoint import EVERY
 from recollect.train.spec import RunSpec
 
@@ -29,6 +30,10 @@ _PATIENCE = 5.0
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(
     [0, 0, 0, 4, 0, 0, 0, 0, 0]
 )  # how gRPC begins: then empty settings
+_TICK = 0.5
+"""Seconds between two looks at whether an end is asked for."""
+_WITHOUT_BFLOAT16 = ("K80", "P4", "P100", "T4", "V100")
+"""The types of NVIDIA GPUs, as Ray names them, that do not compute in bfloat16."""
 _SETTINGS = 4
 """The type of the frame with which gRPC answers."""
 
@@ -42,12 +47,17 @@ class Ray(Executor):
         address = str(resources.options.get("address") or "auto")
         return cls(address, resources.device, resources.checkpoint_every, resources.keep_weights)
 
+    @classmethod
+    def has_bfloat16(cls, resources: Resources) -> bool:
+        """Whether every GPU of the cluster does."""
+        _connect(ray := _imported(), str(resources.options.get("address") or "auto"))
+        found = ray.cluster_resources()
+        types = [name.partition(":")[2] for name in found if name.startswith("accelerator_type:")]
+        return bool(found.get("GPU")) and resources.device != "cpu" and not set(types) & set(_WITHOUT_BFLOAT16)
+
     def __init__(self, address: str, device: str, every: float = EVERY, weights: bool = False):
-        try:
-            import ray  # pyright: ignore[reportMissingImports]
-        except ImportError:
-            raise SpecError("executor 'ray' needs an extra: pip install \"recollect[ray]\"") from None
-        self._ray, self._every, self._weights = ray, every, weights
+        self._ray = ray = _imported()
+        self._every, self._weights = every, weights
         self._jobs: dict[Any, Job] = {}
         _connect(ray, address)
         resources = ray.cluster_resources()
@@ -60,6 +70,7 @@ class Ray(Executor):
             warnings.warn(f"the Ray cluster has no {self._resource} now; cohorts wait until one joins", stacklevel=2)
         needs: dict[str, Any] = {"num_gpus": 1, "num_cpus": 0} if self.device == "cuda" else {"num_cpus": 1}
         self._task: Any = ray.remote(num_returns="streaming", max_retries=0, **needs)(_attempt)
+        self._new_flag()
 
     @property
     def slots(self) -> int:
@@ -68,13 +79,23 @@ class Ray(Executor):
 
     def submit(self, job: Job, saved: bytes | None) -> None:
         """Hand a cohort to Ray."""
+        if self._asked and not self.stop():  # a study was stopped, and this is another
+            self._new_flag()
         specs = [run.model_dump_json() for run in job.runs]
-        stream = self._task.remote(specs, _own_files(job.runs[0]), self.device, saved, self._every, self._weights)
-        self._jobs[stream] = job
+        given = (specs, _own_files(job.runs[0]), self.device, saved, self._every, self._weights, self._flag)
+        self._jobs[self._task.remote(*given)] = job
 
     def next(self) -> tuple[Job, Report]:
         """Wait for any of the tasks."""
-        (stream, *_), _ = self._ray.wait(list(self._jobs), num_returns=1)
+        ready: list[Any] = []
+        while not ready:
+            ready, waiting = self._ray.wait(list(self._jobs), num_returns=1, timeout=_TICK)
+            if self.stop() and not self._asked:
+                self._asked = time.monotonic()
+                self._flag.ask.remote()
+            if self._asked and not ready and time.monotonic() - self._asked > GRACE:
+                return self._jobs.pop(waiting[0]), Halted()
+        (stream,) = ready
         job = self._jobs[stream]
         try:
             report = self._ray.get(next(stream))
@@ -83,14 +104,55 @@ class Ray(Executor):
         except (self._ray.exceptions.RayError, StopIteration) as error:
             text = " ".join(str(error).split()) or "the task ended without a word"
             report = Broken("lost", f"{type(error).__name__}: {text[:300]}", text)
-        if isinstance(report, Done | Broken):
+        if isinstance(report, LAST):
             del self._jobs[stream]
         return job, report
+
+    def _new_flag(self) -> None:
+        self._asked = 0.0  # when the tasks were asked to stop
+        self._flag: Any = self._ray.remote(num_cpus=0)(_Flag).remote()
 
     def close(self) -> None:
         """Leave the cluster, which ends this process's tasks."""
         self._jobs.clear()
         self._ray.shutdown()
+
+
+class _Flag:
+    """An actor that knows whether an end is asked for."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def ask(self) -> None:
+        self.asked = True
+
+    def look(self) -> bool:
+        return self.asked
+
+
+class _Asked:
+    """Whether an end is asked for, by a look at the actor now and then."""
+
+    def __init__(self, flag: Any):
+        self._flag, self._asked, self._looked = flag, False, 0.0
+
+    def __call__(self) -> bool:
+        if not self._asked and time.monotonic() - self._looked > _TICK:
+            self._looked, ray = time.monotonic(), _imported()
+            with suppress(
+                ray.exceptions.RayError
+            ):  # its node is lost: a stop then costs what came after the last snapshot
+                self._asked = bool(ray.get(self._flag.look.remote(), timeout=_TICK))
+        return self._asked
+
+
+def _imported() -> Any:
+    try:
+        import ray  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise SpecError("executor 'ray' needs an extra: pip install \"recollect[ray]\"") from None
+    return ray
 
 
 def knock(address: str) -> None:
@@ -109,6 +171,9 @@ def knock(address: str) -> None:
 
 
 def _connect(ray: Any, address: str) -> None:
+    """Join the cluster at an address, unless this process has joined one already."""
+    if ray.is_initialized():
+        return
     if address != "auto" and not re.fullmatch(r"[^/]+:\d+", address):
         raise SpecError(
             f"Ray address {address!r}: expected host:port of a cluster's head, such as 10.0.0.1:6379, or auto"
@@ -140,7 +205,7 @@ def _own_files(run: RunSpec) -> dict[str, bytes]:
 
 
 def _attempt(
-    specs: list[str], files: dict[str, bytes], device: str, saved: bytes | None, every: float, weights: bool
+    specs: list[str], files: dict[str, bytes], device: str, saved: bytes | None, every: float, weights: bool, flag: Any
 ) -> Iterator[Report]:
     """What a node does: put the study's own files in place, then train."""
     folder = Path(_folder().name, digest({name: source.hex() for name, source in files.items()}))
@@ -148,7 +213,8 @@ def _attempt(
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(source)
     with chdir(folder if files else "."), files_at(folder):
-        yield from attempt([RunSpec.model_validate_json(spec) for spec in specs], device, saved, every, weights)
+        runs = [RunSpec.model_validate_json(spec) for spec in specs]
+        yield from attempt(runs, device, saved, every, weights, _Asked(flag))
 
 
 @cache

@@ -1,1 +1,1 @@
-"""What makes a step fast on a GPU: compilation, CUDA graphs, and how many members fit into memory."""
+"""What makes a step fast on a GPU: compilation beside training, CUDA graphs, and how many members fit into memory."""

@@ -1,9 +1,9 @@
 """When a cohort's step is compiled: on a GPU, once, where what is left to train pays for it.
 
 A cohort begins as it is. A few of its steps are timed, and if compiling would save more time than it costs, forward and
-backward are compiled for the number of members there are then. Compiled code serves that number only, so a place that becomes
-free is filled with a copy of another member until half of the places are free; then it is compiled once more, for half, if that
-pays too.
+backward are compiled (train/speed/ahead.py) for the number of members there are then. Compiled code serves that number only, so
+a place that becomes free is filled with a copy of another member until half of the places are free; then it is compiled once
+more, for half, if that pays too.
 RECOLLECT_COMPILE=0 turns it off.
 """
 

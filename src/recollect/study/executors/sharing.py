@@ -1,0 +1,74 @@
+"""How many cohorts train at once where the user does not say: a fixed rule of the runs, the processors and the GPU's memory."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from recollect.study.cost import COMPILING, gpu_seconds, step_bytes, step_share
+from recollect.study.packing import GPU_COHORT, pack
+from recollect.train.device import cores
+from recollect.train.spec import RunSpec
+
+MOST = 8
+"""Workers that share one GPU at most: each has a context there, and a process with PyTorch here."""
+PROCESSORS = 2
+"""Processors per worker: one launches kernels, one compiles."""
+ROOFLINE = 0.45
+"""The share of what a GPU can do that the step of a full cohort reaches (docs/benchmarks.md): others find room beside it."""
+STARTING = 2 * COMPILING
+"""Seconds until a cohort's step is compiled while other processes are at the same: an assumption."""
+HELD = 1.4
+"""Bytes of the GPU's memory that a cohort needs while its code is being compiled, over the bytes that a step moves at the least.
+A compiled step of six mixers held 0.22 to 0.45 of them (docs/benchmarks.md); the step before, twice that, is an assumption."""
+FREE = 0.9
+"""The share of a GPU's memory that is counted on."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a cohort asks of a GPU."""
+
+    seconds: float
+    """Of training."""
+    filled: float
+    """The share of the GPU's time that it fills."""
+    held: float
+    """Bytes of memory."""
+
+
+def suited_workers(runs: Sequence[RunSpec], places: Sequence[str]) -> int:
+    """How many cohorts should train at once on these devices: several share a GPU that one does not fill."""
+    if places[0] == "cpu":
+        return max(1, min(cores(), len(pack(runs, 2))))
+    cohorts = pack(runs, GPU_COHORT)
+    memory = min(torch.cuda.get_device_properties(place).total_memory for place in places)
+    each = workers_per_gpu([load_of(cohort) for cohort in cohorts], cores() // len(places), FREE * memory)
+    return len(places) * max(1, min(each, -(-len(cohorts) // len(places))))
+
+
+def workers_per_gpu(loads: Sequence[Load], processors: int, memory: float) -> int:
+    """How many of these cohorts should train at once on a GPU with so many processors and so many bytes of memory.
+
+    Enough to fill the GPU, and so many that some train while the code of others is compiled; as far as processors, memory and
+    cohorts go.
+    """
+    if not loads:
+        return 1
+    fill = len(loads) / sum(load.filled for load in loads) / ROOFLINE
+    hide = 1 + STARTING * len(loads) / sum(load.seconds for load in loads)
+    wanted = min(math.ceil(max(fill, hide)), len(loads), processors // PROCESSORS, MOST)
+    largest = sorted((load.held for load in loads), reverse=True)
+    while wanted > 1 and sum(largest[:wanted]) > memory:
+        wanted -= 1
+    return max(1, wanted)
+
+
+def load_of(cohort: Sequence[RunSpec]) -> Load:
+    """What a cohort asks of a GPU, by the cost model. A user's own mixer, whose code runs only where it trains, is not asked."""
+    run, members = cohort[0], len(cohort)
+    if any(mixer.source for mixer in run.model.mixers()):
+        return Load(COMPILING, 0.5, 0.0)
+    seconds = members * gpu_seconds(run, members) - COMPILING
+    return Load(max(1.0, seconds), step_share(run, members), HELD * members * step_bytes(run))

@@ -1,0 +1,234 @@
+"""Worker processes on this machine, one cohort at a time in each."""
+
+import atexit
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from types import ModuleType
+
+import torch
+
+from recollect.study.executors.base import (
+    GRACE,
+    LAST,
+    Broken,
+    Executor,
+    Halted,
+    Job,
+    Report,
+    Resources,
+    Silent,
+    attempt,
+)
+from recollect.study.executors.mps import Mps
+from recollect.study.stop import SIGNALS
+from recollect.train.checkpoint import EVERY
+from recollect.train.device import choose_device, gpus
+
+_SPAWN = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA, nor torch's threads
+SILENCE = 900.0
+"""Seconds without a word from a worker, which sends a snapshot each minute of training, that are worth telling."""
+TICK = 0.1
+"""Seconds between two looks at whether an end is asked for."""
+
+
+class Workers(Executor):
+    """A worker process for each device given, as far as there are cohorts. One that dies is replaced, and its cohort reported
+    as lost."""
+
+    @classmethod
+    def start(cls, resources: Resources) -> Executor:
+        """So many workers, several to a GPU where there are more of them than GPUs."""
+        device = choose_device(resources.device)
+        places = gpus(device) or [device]
+        devices = [places[i % len(places)] for i in range(resources.workers or len(places))]
+        return cls(device, devices, resources.checkpoint_every, resources.keep_weights)
+
+    def __init__(self, device: str, devices: list[str], every: float = EVERY, weights: bool = False):
+        self.device, self._devices, self._every, self._weights = device, devices, every, weights
+        self._threads = 1 if device == "cpu" else max(1, torch.get_num_threads() // len(devices))
+        self._workers: list[_Worker] = []
+        self._mps: Mps | None = None
+
+    @property
+    def slots(self) -> int:
+        """One cohort per worker."""
+        return len(self._devices)
+
+    def submit(self, job: Job, saved: bytes | None) -> None:
+        """Hand a cohort to an idle worker; the next one is started when all have a cohort."""
+        self._workers = [worker for worker in self._workers if worker.job or worker.process.is_alive()]
+        worker = next((worker for worker in self._workers if worker.job is None), None) or self._another()
+        worker.job, worker.heard = job, time.monotonic()
+        with suppress(OSError):  # one that died while idle: `next` finds out
+            worker.pipe.send((job.runs, worker.device, saved, self._every, self._weights))
+
+    def next(self) -> tuple[Job, Report]:
+        """Wait for any of the workers."""
+        busy = {worker.pipe: worker for worker in self._workers if worker.job}
+        ready = []
+        while not ready:
+            if self.stop():
+                for worker in busy.values():
+                    worker.ask_to_stop()
+            ready = wait(list(busy), timeout=TICK)
+            for worker in [worker for pipe, worker in busy.items() if pipe not in ready]:
+                if worker.overdue():
+                    self._workers.remove(worker)
+                    worker.end()
+                    return worker.told(), Halted()
+                if not worker.patience():
+                    return worker.told(), Silent(SILENCE)
+        worker = busy[ready[0]]  # pyright: ignore[reportArgumentType]
+        job = worker.told()
+        try:
+            report = worker.pipe.recv()
+        except (EOFError, OSError):
+            report = worker.last_words()
+            self._workers.remove(worker)
+        if isinstance(report, LAST):
+            worker.job, worker.asked = None, 0.0
+        return job, report
+
+    def close(self) -> None:
+        """End the workers, whatever they are at."""
+        atexit.unregister(self.close)
+        while self._workers:
+            self._workers.pop().end()
+        if self._mps is not None:
+            self._mps.close()
+            self._mps = None
+
+    def _another(self) -> "_Worker":
+        """One more worker, on the device that has the fewest of those it should have."""
+        if not self._workers:
+            atexit.register(self.close)  # workers do not mind the signal with which Python would end them
+            if self.device != "cpu" and len(set(self._devices)) < len(self._devices):
+                self._mps = self._mps or Mps.start()
+        left = list(self._devices)
+        for worker in self._workers:
+            left.remove(worker.device)
+        environment = {"TORCHINDUCTOR_COMPILE_THREADS": str(self._threads)} | (
+            self._mps.environment if self._mps else {}
+        )
+        self._workers.append(_Worker(left[0], self._threads, environment))
+        return self._workers[-1]
+
+
+class _Worker:
+    """A worker process, seen from outside."""
+
+    def __init__(self, device: str, threads: int, environment: Mapping[str, str]):
+        self.device = device
+        self.job: Job | None = None
+        self.heard = time.monotonic()
+        self.asked = 0.0  # when it was asked to stop
+        self.pipe, inside = _SPAWN.Pipe()
+        self.process = _SPAWN.Process(target=_work, args=(inside, threads, environment), daemon=True)
+        with _another_main(), _signals_blocked():
+            self.process.start()
+        inside.close()  # so that the pipe ends when the worker does
+
+    def patience(self) -> float:
+        """Seconds for which its silence needs no telling yet."""
+        return max(0.0, self.heard + SILENCE - time.monotonic())
+
+    def told(self) -> Job:
+        """Its cohort, of which there is something to tell now."""
+        assert self.job is not None
+        self.heard = time.monotonic()
+        return self.job
+
+    def ask_to_stop(self) -> None:
+        """Ask for a snapshot of its cohort, and no more training; once."""
+        if not self.asked:
+            self.asked = time.monotonic()
+            with suppress(OSError):  # it has died
+                self.pipe.send(None)
+
+    def overdue(self) -> bool:
+        """Whether it was asked to stop and has not answered: it may be at a long measurement."""
+        return bool(self.asked) and time.monotonic() - self.asked > GRACE
+
+    def end(self) -> None:
+        """End the process at once."""
+        self.process.kill()
+        self.process.join()
+
+    def last_words(self) -> Broken:
+        """What there is to say about a worker that died."""
+        self.process.join()
+        code = self.process.exitcode or 0
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        error = f"worker process {self.process.pid} died ({how})"
+        return Broken("lost", error, error)
+
+
+@contextmanager
+def _another_main() -> Iterator[None]:
+    """Keeps a new process from running the user's script again: it would, to find what the script defines."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """Keeps a new process from being ended, from its first moment on, by the signals that a terminal sends to the whole group:
+    this process decides what becomes of its workers. What arrives meanwhile is delivered here afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # else it is started inside, and unblocks signals
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Asked:
+    """Whether the other end of a pipe has asked for an end; it says nothing else while a cohort trains."""
+
+    def __init__(self, pipe: Connection):
+        self._pipe, self._asked, self._looked = pipe, False, 0.0
+
+    def __call__(self) -> bool:
+        if not self._asked and time.monotonic() - self._looked > TICK:  # a look takes as long as a small model's layer
+            self._looked = time.monotonic()
+            self._asked = self._pipe.poll() and self._pipe.recv() is None
+        return self._asked
+
+
+def _work(pipe: Connection, threads: int, environment: Mapping[str, str]) -> None:
+    """A worker's life: take a cohort, report on it, take the next, until the other end of the pipe is gone."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    os.environ.update(environment)  # before CUDA and the compiler read it
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    torch.set_num_threads(threads)
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        while True:
+            if (order := pipe.recv()) is None:  # asked to stop when there was nothing to stop
+                continue
+            for report in attempt(*order, stop=_Asked(pipe)):
+                pipe.send(report)
+                if isinstance(report, Broken) and report.why == "error" and "CUDA error" in report.error:
+                    return  # after it a process cannot use its GPU any more: another takes its place
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)

@@ -1,0 +1,146 @@
+"""Compiles a cohort's step while the cohort trains.
+
+A cohort begins as it is, so that its first measurements come early. Where compiling pays, another process compiles the same step
+for the same number of members, which fills the cache of compiled code; when it is done, the cohort takes the code from there
+within seconds. What was compiled before, by this command or an earlier one, is taken from the cache at once.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+import recollect
+from recollect.spec import digest
+from recollect.train.speed import compile as speed
+from recollect.train.speed.cache import known, remember
+
+if TYPE_CHECKING:
+    from recollect.train.cohort import Cohort
+
+COMMAND = [sys.executable, "-m", __name__]
+"""Starts the other process, which reads what to compile as one line of JSON."""
+FREE = 0.9
+"""The share of free memory that the other process may take."""
+
+
+class Compilation:
+    """Brings a cohort to compiled code: asked before each step, and told when members have left."""
+
+    def __init__(self, cohort: "Cohort"):
+        self.cohort, self.pace = cohort, speed.Pace(cohort.device)
+        self.ahead: Ahead | None = None
+
+    def before_step(self, left: int) -> None:
+        """Start to compile where that pays for the steps that are left, and take the code when it is there."""
+        if self.ahead is None:
+            if self.pace.pays(left):
+                self.ahead = Ahead(self.cohort, self._places())
+            return
+        if not self.ahead.ready():
+            return
+        self.ahead.close()
+        if self.ahead.members != self._places():  # members have left meanwhile
+            self.ahead = Ahead(self.cohort, self._places())
+            return
+        self.ahead = None
+        if self.cohort.compiled is None:
+            torch.compiler.reset()  # code of earlier cohorts, of which the compiler allows only a few
+            self.cohort.compile()
+        else:
+            self.cohort.keep(list(range(len(self.cohort))))
+
+    def members_left(self, step: float, left: int) -> None:
+        """Compile for fewer members where half of the places are free, and that pays for the steps that are left."""
+        if self.cohort.compiled is None or self.ahead is not None:
+            return
+        if self._places() < self.cohort.members.places and speed.worth(step, left):
+            self.ahead = Ahead(self.cohort, self._places())
+
+    def close(self) -> None:
+        """End what is being compiled."""
+        if self.ahead is not None:
+            self.ahead.close()
+
+    def _places(self) -> int:
+        """How many members compiled code would serve if it were made now."""
+        taken = self.cohort.members.places
+        return taken if self.cohort.compiled is None else speed.places(len(self.cohort), taken)
+
+
+class Ahead:
+    """The step of a cohort, being compiled for so many members in another process."""
+
+    def __init__(self, cohort: "Cohort", members: int):
+        run, device, self.members = cohort.runs[0], cohort.device, members
+        name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+        self.mark = digest([run.shape, members, name, torch.__version__, recollect.__version__, speed.BACKEND])
+        self.process: subprocess.Popen | None = None
+        if known(self.mark) or not _room(device):
+            return
+        order = {"run": run.model_dump_json(), "members": members, "device": str(device), "backend": speed.BACKEND}
+        paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        try:
+            self.process = subprocess.Popen(
+                COMMAND, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=paths,
+                start_new_session=True,  # Ctrl-C in a terminal is for the process that asked
+            )  # fmt: skip
+            assert self.process.stdin is not None
+            self.process.stdin.write(json.dumps(order).encode() + b"\n")
+            self.process.stdin.flush()
+        except OSError:  # no memory for another process: the cohort compiles by itself
+            self.close()
+
+    def ready(self) -> bool:
+        """Whether the code is in the cache; also where the other process failed, and the cohort has to compile by itself."""
+        if self.process is None or self.process.poll() is not None:
+            remember(self.mark)
+            return True
+        return False
+
+    def close(self) -> None:
+        """End the other process."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
+
+
+def _room(device: torch.device) -> bool:
+    """Whether a GPU's memory holds the cohort once more."""
+    if device.type != "cuda":
+        return True
+    return torch.cuda.max_memory_allocated(device) < FREE * torch.cuda.mem_get_info(device)[0]
+
+
+def compile_step(run: str, members: int, device: str, backend: str) -> None:
+    """Compile a step of so many members of a run's shape, forward and backward, into the cache."""
+    from recollect.train.cohort import Cohort
+    from recollect.train.spec import RunSpec
+
+    cohort = Cohort([RunSpec.model_validate_json(run)] * members, torch.device(device))
+    cohort.compile(backend)
+    cohort.advance(0)
+    if cohort.device.type == "cuda":
+        torch.cuda.synchronize(cohort.device)
+    if cohort.compiled is None:
+        raise RuntimeError(f"not compiled: {cohort.records.notes}")
+
+
+def _main() -> None:
+    order: dict[str, Any] = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_the_cohort, daemon=True).start()
+    compile_step(**order)
+
+
+def _end_with_the_cohort() -> None:
+    sys.stdin.read()  # ends when the process that asked has ended, or needs no code any more
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,135 @@
+"""How many workers share a GPU, and the service through which they do."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from recollect.study.executors import mps as service
+from recollect.study.executors.base import Resources
+from recollect.study.executors.local import InProcess, Local
+from recollect.study.executors.mps import Mps
+from recollect.study.executors.sharing import Load, load_of, workers_per_gpu
+from recollect.study.executors.workers import Workers
+from recollect.study.spec import Study
+from recollect.study.trainer import longest_first
+
+GB = 1e9
+FAKE = """#!/bin/sh
+echo "$@ $(test -d $CUDA_MPS_PIPE_DIRECTORY && echo there)" >> {log}
+if [ -z "$1" ]; then cat >> {log}; fi
+"""
+
+
+def study(width: int = 64, **train) -> Study:
+    fields = {"steps": 5000, "batch": 512, "precision": "bfloat16", "lr": "logspace(1e-4, 1e-2, 36)"} | train
+    return Study(task="mqar", model={"mixer": ["attention", "mamba"], "width": width, "layers": 2}, train=fields)
+
+
+@pytest.mark.parametrize(
+    ("loads", "processors", "memory", "workers"),
+    [
+        ([], 16, 100, 1),
+        ([Load(100, 0.9, 1)], 16, 100, 1),  # one cohort needs one
+        ([Load(1e5, 0.98, 1)] * 20, 16, 100, 3),  # long and full: what the roofline leaves
+        ([Load(20, 0.9, 1)] * 20, 16, 100, 5),  # some train while others are compiled
+        ([Load(20, 0.1, 1)] * 20, 16, 100, 8),  # small ones: as many as the processors serve
+        ([Load(20, 0.1, 1)] * 20, 64, 100, 8),
+        ([Load(20, 0.1, 1)] * 20, 4, 100, 2),
+        ([Load(20, 0.1, 1)] * 20, 1, 100, 1),
+        ([Load(20, 0.1, 40), *[Load(20, 0.1, 20)] * 9], 16, 100, 4),  # 40 + 20 + 20 + 20 GB
+        ([Load(20, 0.1, 200)] * 9, 16, 100, 1),
+    ],
+)
+def test_workers_fill_the_gpu_hide_compilation_and_fit_into_memory(loads, processors, memory, workers):
+    loads = [Load(load.seconds, load.filled, load.held * GB) for load in loads]
+    assert workers_per_gpu(loads, processors, memory * GB) == workers
+
+
+def test_the_load_of_a_cohort_grows_with_it_and_own_code_is_not_run_for_it(tmp_path, monkeypatch):
+    attention, mamba = (load_of(study().runs()[start : start + 36]) for start in (0, 36))
+    one = load_of(study().runs()[:1])
+    assert one.seconds < attention.seconds < mamba.seconds
+    assert one.filled < attention.filled < 1
+    assert attention.held == pytest.approx(36 * one.held)
+    assert 3.7e9 < attention.held < 30e9, "measured: 3.7 GiB when compiled"
+    (tmp_path / "own.py").write_text(
+        "from torch import nn\nclass Own(nn.Module):\n    def __init__(self, width): raise SystemExit\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    own = Study(task="mqar", model={"mixer": "own.py:Own", "width": 8, "layers": 1}, train={"steps": 4}).runs()
+    assert load_of(own).filled == 0.5
+    assert longest_first([own, study().runs()[:2]])[1] is own
+
+
+@pytest.fixture
+def two_gpus(monkeypatch, tmp_path) -> None:
+    """A machine with two GPUs and 16 processors, as far as an executor asks before anything trains."""
+
+    class Properties:
+        total_memory = 150 * GB
+
+    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path))
+    for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        monkeypatch.setenv(variable, str(tmp_path))  # so that it is put back
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda device: Properties)
+    monkeypatch.setattr("recollect.study.executors.sharing.cores", lambda: 16)
+
+
+def test_workers_are_spread_over_the_gpus(two_gpus):
+    runs = [run for steps in range(4) for run in study(steps=1000 + steps).runs()]  # 8 cohorts
+    shared = Local.start(Resources(runs=runs))
+    assert isinstance(shared, Workers)
+    assert shared._devices == ["cuda:0", "cuda:1"] * 4
+    given = Local.start(Resources(runs=runs, workers=3))
+    assert isinstance(given, Workers)
+    assert given._devices == ["cuda:0", "cuda:1", "cuda:0"]
+    one = Local.start(Resources(device="cuda:1", runs=runs[:36]))
+    assert isinstance(one, InProcess)
+    assert one.device == "cuda:1"
+    one.close()
+
+
+@pytest.fixture
+def control(tmp_path, monkeypatch) -> Path:
+    """A program in the place of the service's own, and what it was told."""
+    log = tmp_path / "log"
+    program = tmp_path / service.CONTROL
+    program.write_text(FAKE.format(log=log))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
+    monkeypatch.setattr(service, "RUNNING", tmp_path / "none")
+    return log
+
+
+def test_the_service_is_started_in_a_folder_of_its_own_and_ended(control, monkeypatch):
+    monkeypatch.setattr(service, "PROBE", "import os; assert os.path.isdir(os.environ['CUDA_MPS_PIPE_DIRECTORY'])")
+    started = Mps.start()
+    assert started is not None
+    pipe = Path(started.environment["CUDA_MPS_PIPE_DIRECTORY"])
+    assert pipe.is_dir()
+    assert control.read_text() == "-d there\n"
+    started.close()
+    assert control.read_text() == "-d there\n there\nquit\n"
+    assert not pipe.parent.exists()
+
+
+def test_a_service_that_serves_nobody_is_ended_and_done_without(control, monkeypatch):
+    monkeypatch.setattr(service, "PROBE", "raise SystemExit(1)")
+    assert Mps.start() is None
+    assert control.read_text().endswith("quit\n")
+
+
+def test_a_service_of_somebody_else_is_left_alone(control, monkeypatch):
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "/elsewhere")
+    assert Mps.start() is None
+    monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY")
+    monkeypatch.setattr(service, "RUNNING", control.parent)
+    assert Mps.start() is None
+    assert not control.exists()
+    monkeypatch.setattr(service, "RUNNING", control)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert Mps.start() is None
