@@ -101,7 +101,7 @@ class Cohort:
         params = {name: p.detach().requires_grad_() for name, p in self.members.params.items()}
         with self.matmul_precision():
             with self.autocast():
-                losses, hits = self._losses(params, inputs.drops, *rows)
+                losses, hits = self._losses(params, inputs.drops, *rows, *self._z_loss())
             grads = torch.autograd.grad(losses.sum(), list(params.values()), materialize_grads=True)
         return Gradients(losses.detach(), hits, _norms(grads), dict(zip(params, grads, strict=True)))
 
@@ -166,13 +166,17 @@ class Cohort:
 
     def _loss(
         self, params: Parameters, drop: Tensor, tokens: Tensor, positions: Tensor, answers: Tensor, trained: Tensor,
-        scored: Tensor,
+        scored: Tensor, *z_loss: Tensor,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """One member's loss and share of right answers."""
         with rng.dropping(drop):
-            losses, right = functional_call(self.model, self._rounded(params), (tokens, positions, answers))
+            losses, right = functional_call(self.model, self._rounded(params), (tokens, positions, answers, *z_loss))
         hits = (right & scored).sum() / scored.sum()
         return (losses * trained).sum() / trained.sum(), hits
+
+    def _z_loss(self) -> list[Tensor]:
+        """Every member's weight of the squared logarithm of softmax's denominator, where that is part of the loss."""
+        return [self.members.columns["z_loss"]] if self.spec.z_loss else []
 
     def _each(self, one: Callable, *stacked) -> Any:
         """`one` for every member: at once under vmap, or one after another where a model cannot be batched."""
