@@ -129,6 +129,7 @@ def results_table(frame: pd.DataFrame) -> Table:
 def bench_table(frame: pd.DataFrame) -> Table:
     """Times of cohorts beside one run at a time."""
     table = _table("per run and step", "mixer")
+    table.add_column("trained by")
     shares = ("sampling", "head", "mixers", "optimiser")
     _right(table, "members", "ms", "times faster", "first step, s", "memory, GiB", "of the roofline", *shares)
     for row in frame.to_dict("records"):
@@ -136,7 +137,7 @@ def bench_table(frame: pd.DataFrame) -> Table:
         numbers = (row["ms"], row["speedup"], row["first_step_s"], row["memory_gib"])
         percents = (row["roofline"], *(row[share] for share in shares))
         cells = ["-" if x != x else f"{x:.3g}" for x in numbers] + ["-" if x != x else f"{x:.0%}" for x in percents]
-        table.add_row(str(row["mixer"]), members, *cells)
+        table.add_row(str(row["mixer"]), str(row["trained_by"]), members, *cells)
     return table
 
 

@@ -71,7 +71,7 @@ class Attention(Mixer):
         convs = {name: ShortConv(width, kernel, activation=conv_activation, causal=conv_causal) for name in names}
         self.convs = cast(dict[str, ShortConv], nn.ModuleDict(convs))
         self.norms = nn.ModuleList(nn.RMSNorm(width // heads, eps=1e-5) for _ in "qk") if qk_norm else None
-        self.plain = not (convs or window or dropout or qk_norm or base_width) and positions == "none"
+        self.plain = not (convs or window or dropout or qk_norm or self.query_scale != 1) and positions == "none"
         self.absorbs = self.plain and bias and type(self) is Attention  # a subclass may have a forward of its own
         if positions == "relative":
             self.relative = nn.Parameter(torch.zeros(32, heads))  # one number per distance bucket and head
