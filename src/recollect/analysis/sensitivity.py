@@ -34,13 +34,14 @@ def beside_window(runs: pd.DataFrame, resamples: int) -> dict[str, float]:
     """Of one model's runs, each with a 95 % interval (`_low`, `_high`; NaN with a single seed): `sensitivity` by accuracy,
     `loss_sensitivity` by test loss, `diverged` (a share of the runs), and the interval of the best rate, `best_lr`."""
     accuracy, initial = runs["accuracy"].astype(float).fillna(0.0), _initial_loss(runs)
-    missed, valid = 1 - accuracy, runs.get("final.valid", accuracy).astype(float).fillna(accuracy)
+    missed = 1 - accuracy
+    valid = runs["final.valid"].astype(float).fillna(accuracy) if "final.valid" in runs else accuracy
     losses = (
         accuracy * np.nan
         if math.isnan(initial)
         else runs["final.loss"].astype(float).fillna(initial).clip(upper=initial)
     )
-    ends = list(runs.get("status", ()))
+    ends = list(runs["status"]) if "status" in runs else []
     low, high = wilson(ends.count("diverged"), len(ends))
     return {
         **_with_interval("sensitivity", runs.assign(value=missed), sensitivity, resamples),
@@ -72,5 +73,5 @@ def _with_interval(
 
 def _initial_loss(runs: pd.DataFrame) -> float:
     """The loss of a model that prefers no word, as all do before training; NaN where that, or any loss, is not known."""
-    words = set(runs.get("task.vocab", ())) if "final.loss" in runs else set()
+    words = set(runs["task.vocab"]) if {"task.vocab", "final.loss"} <= set(runs.columns) else set()
     return math.log(words.pop()) if len(words) == 1 else float("nan")
