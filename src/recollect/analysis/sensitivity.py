@@ -43,22 +43,24 @@ def beside_window(runs: pd.DataFrame, resamples: int) -> dict[str, float]:
     )
     ends = list(runs["status"]) if "status" in runs else []
     low, high = wilson(ends.count("diverged"), len(ends))
+    values = runs[["train.lr", "train.seed"]].assign(missed=missed, losses=losses, worse=-valid)
+    table = values.groupby(["train.lr", "train.seed"]).mean()
     return {
-        **_with_interval("sensitivity", runs.assign(value=missed), sensitivity, resamples),
-        **_with_interval("loss_sensitivity", runs.assign(value=losses), sensitivity, resamples),
+        **_with_interval("sensitivity", table["missed"], sensitivity, resamples),
+        **_with_interval("loss_sensitivity", table["losses"], sensitivity, resamples),
         "diverged": ends.count("diverged") / len(ends) if ends else float("nan"),
         "diverged_low": low,
         "diverged_high": high,
-        **_with_interval("best_lr", runs.assign(value=-valid), lambda rates, y: float(rates[y.argmin()]), resamples),
+        **_with_interval("best_lr", table["worse"], lambda rates, y: float(rates[y.argmin()]), resamples),
     }
 
 
 def _with_interval(
-    name: str, runs: pd.DataFrame, statistic: Callable[[np.ndarray, np.ndarray], float], resamples: int
+    name: str, column: pd.Series, statistic: Callable[[np.ndarray, np.ndarray], float], resamples: int
 ) -> dict[str, float]:
-    """A statistic of the rates and of the mean `value` over seeds at each, and its bootstrap interval. Not every seed need have
-    been trained at every rate."""
-    table = runs.pivot_table(index="train.lr", columns="train.seed", values="value", aggfunc="mean", dropna=False)
+    """A statistic of the rates and of the mean over seeds at each, and its bootstrap interval. `column` has a number per rate and
+    seed; not every seed need have been trained at every rate."""
+    table = column.unstack()
     rates, values = table.index.to_numpy(float), table.to_numpy(float)
     if np.isnan(values).all():
         return dict.fromkeys((name, f"{name}_low", f"{name}_high"), float("nan"))
