@@ -168,8 +168,8 @@ def test_a_run_is_the_same_to_the_bit_among_others_and_after_a_stop(name):
             clip=clip,
             weight_decay=decay,
             groups={SLOW: {"lr": factor}},
-            steps=12,
-            eval_every=6,
+            steps=6,
+            eval_every=3,
         )
         for lr, factor in ((1e-3, 1.0), (1e-2, 0.1))
         for seed in (1, 2)
@@ -187,4 +187,4 @@ def test_a_run_is_the_same_to_the_bit_among_others_and_after_a_stop(name):
     together = results(ended)
     assert len(set(map(str, together.values()))) == 8
     assert results(train(many[5:6], weights=True)).items() <= together.items()
-    assert results(train(many[::3], saved=saved[7], weights=True)).items() <= together.items()
+    assert results(train(many[::3], saved=saved[4], weights=True)).items() <= together.items()

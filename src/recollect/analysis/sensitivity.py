@@ -33,35 +33,42 @@ def sensitivity(rates: np.ndarray, losses: np.ndarray, low: float = RANGE[0], hi
 def beside_window(runs: pd.DataFrame, resamples: int) -> dict[str, float]:
     """Of one model's runs, each with a 95 % interval (`_low`, `_high`; NaN with a single seed): `sensitivity` by accuracy,
     `loss_sensitivity` by test loss, `diverged` (a share of the runs), and the interval of the best rate, `best_lr`."""
-    accuracy, initial = runs["accuracy"].astype(float).fillna(0.0), _initial_loss(runs)
-    missed = 1 - accuracy
-    valid = runs["final.valid"].astype(float).fillna(accuracy) if "final.valid" in runs else accuracy
-    losses = (
-        accuracy * np.nan
-        if math.isnan(initial)
-        else runs["final.loss"].astype(float).fillna(initial).clip(upper=initial)
-    )
+    accuracy, initial = _numbers(runs, "accuracy", 0.0), _initial_loss(runs)
+    losses = accuracy * np.nan if math.isnan(initial) else np.minimum(_numbers(runs, "final.loss", initial), initial)
+    valid = _numbers(runs, "final.valid", accuracy) if "final.valid" in runs else accuracy
     ends = list(runs["status"]) if "status" in runs else []
     low, high = wilson(ends.count("diverged"), len(ends))
-    values = runs[["train.lr", "train.seed"]].assign(missed=missed, losses=losses, worse=-valid)
-    table = values.groupby(["train.lr", "train.seed"]).mean()
     return {
-        **_with_interval("sensitivity", table["missed"], sensitivity, resamples),
-        **_with_interval("loss_sensitivity", table["losses"], sensitivity, resamples),
+        **_with_interval("sensitivity", runs, 1 - accuracy, sensitivity, resamples),
+        **_with_interval("loss_sensitivity", runs, losses, sensitivity, resamples),
         "diverged": ends.count("diverged") / len(ends) if ends else float("nan"),
         "diverged_low": low,
         "diverged_high": high,
-        **_with_interval("best_lr", table["worse"], lambda rates, y: float(rates[y.argmin()]), resamples),
+        **_with_interval("best_lr", runs, -valid, lambda rates, y: float(rates[y.argmin()]), resamples),
     }
 
 
+def _numbers(runs: pd.DataFrame, column: str, otherwise: float | np.ndarray) -> np.ndarray:
+    """A column as numbers, and what stands for those that are missing."""
+    found = runs[column].to_numpy(float)
+    return np.where(np.isnan(found), otherwise, found)
+
+
 def _with_interval(
-    name: str, column: pd.Series, statistic: Callable[[np.ndarray, np.ndarray], float], resamples: int
+    name: str,
+    runs: pd.DataFrame,
+    numbers: np.ndarray,
+    statistic: Callable[[np.ndarray, np.ndarray], float],
+    resamples: int,
 ) -> dict[str, float]:
-    """A statistic of the rates and of the mean over seeds at each, and its bootstrap interval. `column` has a number per rate and
-    seed; not every seed need have been trained at every rate."""
-    table = column.unstack()
-    rates, values = table.index.to_numpy(float), table.to_numpy(float)
+    """A statistic of the rates and of the mean over seeds at each, and its bootstrap interval. `numbers` has one per run; not
+    every seed need have been trained at every rate."""
+    rates, row = np.unique(runs["train.lr"].to_numpy(float), return_inverse=True)
+    seeds, place = np.unique(runs["train.seed"].to_numpy(), return_inverse=True)
+    total, count = np.zeros((2, len(rates), len(seeds)))
+    np.add.at(total, (row, place), numbers)
+    np.add.at(count, (row, place), 1)
+    values = np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
     if np.isnan(values).all():
         return dict.fromkeys((name, f"{name}_low", f"{name}_high"), float("nan"))
 
@@ -69,8 +76,8 @@ def _with_interval(
         tried = ~np.isnan(values[:, draw]).all(axis=1)
         return statistic(rates[tried], np.nanmean(values[tried][:, draw], axis=1))
 
-    low, high = bootstrap(values.shape[1], of, resamples)
-    return {name: of(np.arange(values.shape[1])), f"{name}_low": low, f"{name}_high": high}
+    low, high = bootstrap(len(seeds), of, resamples)
+    return {name: of(np.arange(len(seeds))), f"{name}_low": low, f"{name}_high": high}
 
 
 def _initial_loss(runs: pd.DataFrame) -> float:

@@ -47,7 +47,8 @@ def _moves(mixer: str, parametrisation: str, evidence: Evidence) -> tuple[float,
     numbers = {f"{mixer}, {parametrisation}, width {row['model.width']}: best rate":
                f"{10 ** row['mean']:.1e} ({10 ** row['low']:.1e} .. {10 ** row['high']:.1e})"
                for row in table.to_dict("records")}  # fmt: skip
-    return max(0.0, table["low"].max() - table["high"].min()), table["high"].max() - table["low"].min(), numbers
+    low, high = table["low"].to_numpy(float), table["high"].to_numpy(float)
+    return max(0.0, float(low.max() - high.min())), float(high.max() - low.min()), numbers
 
 
 def _stays(mixer: str, evidence: Evidence) -> Finding:
