@@ -116,6 +116,7 @@ def test_members_that_leave_take_their_factors_along():
         ({"optimiser": "adamv"}, "unknown optimiser 'adamv': did you mean 'adamw'"),
         ({"groups": {"*.A_lag": {"lr": 0.1}}}, "'*.A_lag' matches no parameter; there are: embedding.weight, "),
         ({"groups": {"*.A_log|*.none": {"lr": 0.1}}}, "'*.none' matches no parameter"),
+        ({"groups": {"*.A_log|!*.ssm.*": {"lr": 0.1}}}, "'*.A_log|!*.ssm.*' matches no parameter"),
         ({"groups": {"*.A_log": {"lr": 0.1}, "*.ssm.*": {"lr": 1}}},
          "'*.A_log' and '*.ssm.*' overlap: both match layers.0.mixer.ssm.A_log"),
         ({"groups": "smm"}, "unknown preset 'smm' of groups: did you mean 'ssm'"),

@@ -90,14 +90,15 @@ def matching(patterns: str, names: Sequence[str]) -> list[str]:
 
 
 def split(groups: str | Mapping[str, Factors], names: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Each pattern and the names that it matches, then "" and the others. An alternative that matches nothing is refused,
-    unless a preset names it, and so is a name that two patterns match."""
+    """The names that no pattern matches, under "", then each pattern and those that it matches. An alternative that matches
+    nothing is refused, unless a preset names it, and so is a name that two patterns match."""
     preset = isinstance(groups, str)
     owner: dict[str, str] = {}
     for pattern in table_of(groups):
-        for word in [] if preset else pattern.split("|"):
-            if not matching(word.strip().removeprefix("!"), names):
-                raise SpecError(f"groups: {word.strip()!r} matches no parameter; there are: {', '.join(names)}")
+        parts = [word.strip().removeprefix("!") for word in pattern.split("|")]
+        for word in [] if preset else [*parts, pattern]:
+            if not matching(word, names):
+                raise SpecError(f"groups: {word!r} matches no parameter; there are: {', '.join(names)}")
         for name in matching(pattern, names):
             if name in owner:
                 raise SpecError(f"groups: {owner[name]!r} and {pattern!r} overlap: both match {name}")
