@@ -17,7 +17,9 @@ from recollect.spec import Spec
 from recollect.study.search.window import WindowSearch
 from recollect.study.spec import Study
 from recollect.tasks import TASKS
+from recollect.train.optimisers import OPTIMISERS
 from recollect.train.protocols import PROTOCOLS
+from recollect.train.schedules import SCHEDULES
 from recollect.train.spec import TrainSpec
 
 PAGE = Path(__file__).with_name("reference.md")
@@ -41,6 +43,11 @@ def reference() -> str:
         *(f"- `{name}`: {_line(make.__doc__)}" for name, make in ((name, PROTOCOLS.find(name)) for name in PROTOCOLS)),
         "",
     ]
+    for title, registry in (("Optimisers", OPTIMISERS), ("Schedules", SCHEDULES)):
+        lines += [f"## {title}", "", "Their fields stand beside the others of `train`.", ""]
+        for kind in registry:
+            cls = registry.find(kind)
+            lines += [f"### {kind}", "", _line(cls.__doc__), "", *_fields(cls)]
     lines += ["## model", "", *_fields(ModelSpec), "### blocks", "", *_fields(BlockSpec)]
     lines += ["### second", "", *_fields(SecondStream)]
     presets = ", ".join(f"`{name}`" for name in [*RETRIEVIT, "okpekpe-MIXER-WIDTHxLAYERS"])

@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "study": TRAINING | {"store", "analysis"},
     "inspect": TRAINING,
     "figures": {"spec", "analysis"},
-    "testing": TRAINING - {"train"},
+    "testing": TRAINING,
     "papers": RESULTS | {"figures"},
     "evaluation": RESULTS | {"figures"},
     "probing": RESULTS | {"figures", "testing"},

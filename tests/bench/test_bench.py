@@ -84,12 +84,26 @@ def test_the_command_prints_a_table_and_writes_it(tmp_path, monkeypatch):
     monkeypatch.setattr(bench, "ceilings", lambda device: bench.Ceilings(1e11, 1e10))
     words = [f"--{name}={value}" for name, value in SMALL.items()]
     done = CliRunner().invoke(
-        app, ["bench", "deltanet", "--device=cpu", "--cohort=2", *words, f"--to={tmp_path / 'b.csv'}"]
+        app,
+        [
+            "bench",
+            "deltanet",
+            "--device=cpu",
+            "--cohort=2",
+            *words,
+            f"--to={tmp_path / 'b.csv'}",
+            "--optimiser=muon",
+            "--optimiser=lion",
+        ],
     )
     assert done.exit_code == 0, done.output
     frame = pd.read_csv(tmp_path / "b.csv")
-    assert list(frame["members"]) == [0, 2]
+    assert list(frame["members"]) == [0, 2, 0, 2]
     assert set(frame["mixer"]) == {"deltanet"}
     assert "one at a time" in done.output
+    assert "muon" in done.output
+    assert set(frame["trained_by"]) == {"muon", "lion"}
+    refused = CliRunner().invoke(app, ["bench", "--optimiser=moun", "--device=cpu"])
+    assert isinstance(refused.exception, SpecError)
     refused = CliRunner().invoke(app, ["bench", "--precision=int8", "--device=cpu"])
     assert isinstance(refused.exception, SpecError)

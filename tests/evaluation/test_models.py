@@ -9,11 +9,12 @@ import tokenizers
 import torch
 import transformers
 
+from recollect.analysis.intervals import wilson
 from recollect.cli import app
 from recollect.evaluation import evaluate, forms, open_exported, open_hf
 from recollect.evaluation.forms import as_tokens
 from recollect.evaluation.questions import QUESTIONS
-from recollect.evaluation.score import score, wilson
+from recollect.evaluation.score import score
 from recollect.spec import SpecError
 
 MAMBA = {"vocab_size": 96, "hidden_size": 16, "num_hidden_layers": 1, "state_size": 4}

@@ -22,6 +22,7 @@ CASES: list[tuple[str, dict]] = [
     ("attention", {"heads": 4, "positions": "hard_alibi"}),
     ("attention", {"heads": 2, "positions": "relative"}),
     ("attention", {"heads": 2, "window": 5}),
+    ("attention", {"heads": 2, "qk_norm": True, "init": "mimetic", "base_width": 8}),
     ("attention", {"heads": 2, "positions": "rotary", "conv": "qkv", "conv_activation": "silu", "window": 9}),
     ("linear_attention", {}),
     ("linear_attention", {"heads": 2, "feature": "relu", "conv": "kv"}),

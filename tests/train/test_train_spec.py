@@ -98,7 +98,7 @@ def test_adamw_and_cosine_are_what_nothing_says():
     assert spec.model_dump().keys() == TrainSpec.model_fields.keys(), "nothing else is written"
     assert same(spec, TrainSpec(steps=9, optimiser="adamw", schedule="cosine", beta2=0.999))
     assert set(spec.per_member) == {
-        "lr", "seed", "weight_decay", "beta1", "beta2", "eps", "clip", "stop_at", "stop_hopeless", "max_loss"
+        "lr", "seed", "weight_decay", "beta1", "beta2", "eps", "clip", "z_loss", "stop_at", "stop_hopeless", "max_loss"
     }  # fmt: skip
 
 
@@ -224,4 +224,4 @@ def test_every_name_is_an_optimiser_or_a_schedule_that_can_be_built():
         spec = TrainSpec(steps=100, schedule=name)
         assert isinstance(spec.built_schedule, Schedule)
         assert [spec.rate_factor(step) for step in range(10)] == [(step + 1) / 10 for step in range(10)]
-    assert list(SCHEDULES) == ["constant", "linear", "cosine"]
+    assert list(SCHEDULES) == ["constant", "linear", "cosine", "wsd", "inverse_sqrt"]

@@ -4,6 +4,7 @@ The bootstrap draws as many seeds as there are, with replacement, many times ove
 out (Efron & Tibshirani 1993). Its draws are always the same, so that a number does not change when it is asked for again.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -51,3 +52,14 @@ def bootstrap(n: int, statistic: Callable[[np.ndarray], float], count: int = RES
     distinct, counts = np.unique(np.sort(resamples(n, count)), axis=0, return_counts=True)  # few seeds, few draws
     low, high = np.quantile(np.repeat([statistic(draw) for draw in distinct], counts), [0.025, 0.975])
     return float(low), float(high)
+
+
+def wilson(right: int, n: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson 1927), which is sensible at 0 and 1 too; NaN of nothing."""
+    if n == 0:
+        return float("nan"), float("nan")
+    z = 1.959964
+    share, spread = right / n, z * z / n
+    middle = (share + spread / 2) / (1 + spread)
+    half = math.sqrt(share * (1 - share) * spread + spread * spread / 4) / (1 + spread)
+    return max(0.0, middle - half), min(1.0, middle + half)

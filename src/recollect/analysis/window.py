@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from recollect.analysis.intervals import bootstrap
 from recollect.analysis.rates import best_rate, with_accuracy
+from recollect.analysis.sensitivity import beside_window
 
 THRESHOLD = 0.95
 """The accuracy from which a model counts as recalling, wherever a study or a caller does not say another."""
@@ -119,7 +120,8 @@ def windows(
     `of_best`: the threshold is that share of the model's own best mean accuracy, not an accuracy.
     Columns: those of `Window`; `best_lr`, the best learning rate (analysis/rates.py), and `best`, the mean accuracy there;
     `seed_min`, `seed_max`, narrowest and widest window of a single seed, in decades; `interval_low`, `interval_high`, a 95 %
-    bootstrap interval of the mean curve's window, over seeds (NaN with a single seed).
+    bootstrap interval of the mean curve's window, over seeds (NaN with a single seed); `checkpoint_decades`, `checkpoint_low`,
+    `checkpoint_high`, the window of each run's best checkpoint instead of its end; and those of analysis/sensitivity.py.
     """
     rows = []
     for name, group in with_accuracy(frame).groupby(by, sort=False):
@@ -129,13 +131,26 @@ def windows(
         goal = threshold * mean.max() if of_best else threshold
         single = [_window_where_known(rates, column, goal).decades for column in values.T]
         interval, best_lr = _bootstrap(rates, values, goal, resamples), best_rate(group)
+        checkpoint = _checkpoint_window(group, goal)
         rows.append(
-            {by: name, **vars(window(rates, mean, goal)), "best_lr": best_lr, "best": float(mean[rates == best_lr][0]),
-             "threshold": goal,
+            {by: name, **vars(window(rates, mean, goal)), **beside_window(group, resamples),
+             "best_lr": best_lr, "best": float(mean[rates == best_lr][0]), "threshold": goal,
              "seeds": values.shape[1], "rates": len(rates), "seed_min": min(single), "seed_max": max(single),
-             "interval_low": interval[0], "interval_high": interval[1]}
+             "interval_low": interval[0], "interval_high": interval[1],
+             "checkpoint_decades": checkpoint.decades, "checkpoint_low": checkpoint.low, "checkpoint_high": checkpoint.high}
         )  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def _checkpoint_window(runs: pd.DataFrame, threshold: float) -> Window:
+    """The window of the best accuracy that each run had at any measurement, or of the last one where no other is known."""
+    best = (
+        runs["accuracy"]
+        if "best_accuracy" not in runs
+        else runs["best_accuracy"].astype(float).fillna(runs["accuracy"])
+    )
+    table = runs.assign(best=best).pivot_table(index="train.lr", values="best", aggfunc="mean")
+    return window(table.index.to_numpy(float), table["best"].to_numpy(float), threshold)
 
 
 def _window_where_known(rates: np.ndarray, accuracy: np.ndarray, threshold: float) -> Window:

@@ -82,6 +82,8 @@ class Row:
     layers: int
     mlp: str
     precision: str
+    trained_by: str
+    """The optimiser of the cohorts; one run at a time it is PyTorch's AdamW."""
     members: int
     """0: one run at a time, the plain loop."""
     ms: float
@@ -180,7 +182,7 @@ def _row(setting: Setting, members: int, seconds: float, alone: float, run: RunS
     floor = max(work_of(run).step_flops / best.flops, step_bytes(run) / best.bytes)
     return Row(
         run.model.title, setting.width, setting.length, setting.pairs, setting.batch, setting.layers, setting.mlp,
-        setting.precision, members, seconds * 1000, alone / seconds, roofline=floor / seconds,
+        setting.precision, setting.optimiser, members, seconds * 1000, alone / seconds, roofline=floor / seconds,
     )  # fmt: skip
 
 

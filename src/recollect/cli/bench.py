@@ -1,5 +1,6 @@
 """`recollect bench`: how fast this machine trains."""
 
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +29,9 @@ def bench(
     cohort: Annotated[
         list[int] | None, typer.Option(help="A cohort size, as often as wanted. Default: 1 4 12 36 128.")
     ] = None,
+    optimiser: Annotated[
+        list[str] | None, typer.Option(help="An optimiser, as often as wanted, or all. Default: adamw.")
+    ] = None,
     precision: Annotated[str, typer.Option(help="float32 or bfloat16; auto: bfloat16 on a GPU.")] = "auto",
     compiled: Annotated[bool, typer.Option("--compile/--no-compile", help="Compile on a GPU.")] = True,
     to: Annotated[Path | None, typer.Option(help="Write the table to this .csv, .parquet or .json file too.")] = None,
@@ -41,23 +45,27 @@ def bench(
     from recollect.cli.tables import bench_table
     from recollect.store.frames import write
     from recollect.train.device import choose_device
+    from recollect.train.optimisers import OPTIMISERS
 
     place = torch.device(choose_device(device))
     cuda = place.type == "cuda"
     if precision not in ("auto", "float32", "bfloat16"):
         raise SpecError(f"--precision {precision!r}: choose auto, float32 or bfloat16")
     chosen = ("bfloat16" if cuda else "float32") if precision == "auto" else precision
+    names = list(OPTIMISERS) if optimiser == ["all"] else optimiser or ["adamw"]
+    for name in names:
+        OPTIMISERS.find(name)  # refuses an unknown one before anything is timed
     best = ceilings(place)
     console.print(
         f"{_name(place)}: a matrix product does {best.flops / 1e12:.3g} T operations a second, a copy {best.bytes / 1e9:.4g} GB"
     )
     rows: list[Row] = []
-    for mixer in mixers or ["attention"]:
-        setting = Setting(mixer, width, length, pairs, batch, vocab, layers, mlp, chosen)
-        with console.status(f"timing {mixer}"):
+    for mixer, name in product(mixers or ["attention"], names):
+        setting = Setting(mixer, width, length, pairs, batch, vocab, layers, mlp, chosen, name)
+        with console.status(f"timing {mixer} with {name}"):
             for row in measure(setting, cohort or [1, 4, 12, 36, 128], place, best, compiled and cuda):
                 rows.append(row)
-                label = f"cohort of {row.members}" if row.members else "one at a time"
+                label = f"{name}, cohort of {row.members}" if row.members else "one at a time"
                 console.print(f"  {row.mixer}, {label}: {row.ms:.3f} ms per run and step")
     frame = pd.DataFrame([vars(row) for row in rows], columns=Row.columns())
     console.print(bench_table(frame))

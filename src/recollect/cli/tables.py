@@ -13,14 +13,16 @@ from recollect.study.search.base import Searched
 
 
 def windows_table(found: pd.DataFrame, threshold: float) -> Table:
-    """The learning-rate window of each configuration."""
+    """The learning-rate window of each configuration, by the end of each run and by its best checkpoint."""
     table = _table(f"learning-rate windows (accuracy at least {threshold:g})", "configuration")
-    _right(table, "best", "best rate", "window, decades", "over seeds", "from", "to", "Zoology's 4 rates")
+    _right(table, "best", "best rate", "window, decades", "over seeds", "from", "to", "best checkpoints", "sensitivity")
+    _right(table, "diverged", "Zoology's 4 rates")
     for row in found.to_dict("records"):
         edges = [f"{row[edge]:.1e}" if row["decades"] else "-" for edge in ("low", "high")]
         table.add_row(
             row["configuration"], f"{row['best']:.3f}", f"{row['best_lr']:.1e}", decades(row),
-            f"{row['seed_min']:.2f} .. {row['seed_max']:.2f}", *edges,
+            f"{row['seed_min']:.2f} .. {row['seed_max']:.2f}", *edges, f"{row['checkpoint_decades']:.2f}",
+            "-" if pd.isna(row["sensitivity"]) else f"{row['sensitivity']:.3f}", f"{row['diverged']:.0%}",
             "find it" if row["zoology_finds"] else "miss it" if row["decades"] else "-",
         )  # fmt: skip
     return table
@@ -127,6 +129,7 @@ def results_table(frame: pd.DataFrame) -> Table:
 def bench_table(frame: pd.DataFrame) -> Table:
     """Times of cohorts beside one run at a time."""
     table = _table("per run and step", "mixer")
+    table.add_column("trained by")
     shares = ("sampling", "head", "mixers", "optimiser")
     _right(table, "members", "ms", "times faster", "first step, s", "memory, GiB", "of the roofline", *shares)
     for row in frame.to_dict("records"):
@@ -134,7 +137,7 @@ def bench_table(frame: pd.DataFrame) -> Table:
         numbers = (row["ms"], row["speedup"], row["first_step_s"], row["memory_gib"])
         percents = (row["roofline"], *(row[share] for share in shares))
         cells = ["-" if x != x else f"{x:.3g}" for x in numbers] + ["-" if x != x else f"{x:.0%}" for x in percents]
-        table.add_row(str(row["mixer"]), members, *cells)
+        table.add_row(str(row["mixer"]), str(row["trained_by"]), members, *cells)
     return table
 
 

@@ -5,7 +5,6 @@ that answer greedily, and one that errs somewhere would have erred there or befo
 greedy decoding. The share of single tokens is not: after an error, greedy decoding goes on from its own mistake.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from recollect.analysis.intervals import wilson
 from recollect.evaluation.forms import FORMS, as_text, as_tokens
 from recollect.evaluation.models import Exported, LanguageModel
 from recollect.evaluation.questions import QUESTIONS
@@ -110,15 +110,6 @@ def _summary(batch: Batch, right: Tensor) -> dict[str, float]:
     answers = (right.sum() / batch.scored.sum()).item()
     return {"rows": rows, "tokens": batch.tokens.shape[1], "accuracy": exact / rows, "low": low, "high": high,
             "answers": answers}  # fmt: skip
-
-
-def wilson(right: int, n: int) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson 1927), which is sensible at 0 and 1 too."""
-    z = 1.959964
-    share, spread = right / n, z * z / n
-    middle = (share + spread / 2) / (1 + spread)
-    half = math.sqrt(share * (1 - share) * spread + spread * spread / 4) / (1 + spread)
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _by_tag(batch: Batch, right: Tensor) -> list[dict]:

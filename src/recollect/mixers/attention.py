@@ -32,9 +32,12 @@ class Attention(Mixer):
     window: how many tokens back a query sees, itself included; 0 sees all.
     dropout: share of attention weights dropped in training.
     rotary_fraction: share of each head's dims that rotary positions turn.
+    qk_norm: whether queries and keys are normalised, head by head, with learned gains (RMSNorm; Dehghani et al. 2023).
+    init: how the projections start: normal, by the model's law, which is GPT-2's and Zoology's; pytorch, by that of nn.Linear;
+        or mimetic (Trockman & Kolter 2023), W_q^T W_k of each head near 0.7 (I + noise), and W_out W_v near 0.4 (noise - I).
 
-    Initial values: the projections by the model's law, which is GPT-2's and Zoology's; the convolutions as nn.Conv1d's;
-    relative positions start at zero.
+    Under muP scores are divided by d and not by sqrt(d), so that they are the same at the base width.
+    Initial values: the projections as `init` says; the convolutions as nn.Conv1d's; relative positions start at zero.
     """
 
     wants_positions = True  # Okpekpe & Orvieto, A.2
@@ -42,7 +45,8 @@ class Attention(Mixer):
     def __init__(
         self, width: int, *, heads: int = 1, bias: bool = True, conv: Convolved = "none", kernel: int = 4,
         conv_activation: Literal["none", "silu"] = "none", conv_causal: bool = True, window: int = 0,
-        dropout: float = 0.0, positions: str = "none", rotary_fraction: float = 1.0,
+        dropout: float = 0.0, positions: str = "none", rotary_fraction: float = 1.0, qk_norm: bool = False,
+        init: Literal["normal", "pytorch", "mimetic"] = "normal", base_width: int = 0,
     ):  # fmt: skip
         super().__init__()
         divides("attention: heads", heads, width)
@@ -59,16 +63,36 @@ class Attention(Mixer):
         if kernel < 1:
             raise SpecError(f"attention: kernel {kernel} is too short; choose 1 or more")
         self.heads, self.window, self.dropout = heads, window, dropout
-        self.positions, self.rotary_fraction = positions, rotary_fraction
+        self.positions, self.rotary_fraction, self.init = positions, rotary_fraction, init
+        self.query_scale = math.sqrt(base_width / width) if base_width else 1.0
         self.qkv = nn.Linear(width, 3 * width, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
         names = "" if conv == "none" else conv
         convs = {name: ShortConv(width, kernel, activation=conv_activation, causal=conv_causal) for name in names}
         self.convs = cast(dict[str, ShortConv], nn.ModuleDict(convs))
-        self.plain = not (convs or window or dropout) and positions == "none"
+        self.norms = nn.ModuleList(nn.RMSNorm(width // heads, eps=1e-5) for _ in "qk") if qk_norm else None
+        self.plain = not (convs or window or dropout or qk_norm or self.query_scale != 1) and positions == "none"
         self.absorbs = self.plain and bias and type(self) is Attention  # a subclass may have a forward of its own
         if positions == "relative":
             self.relative = nn.Parameter(torch.zeros(32, heads))  # one number per distance bucket and head
+
+    @torch.no_grad()
+    def initialise(self) -> None:
+        """The model has drawn the projections by its own law: here they get another where that is asked for."""
+        if self.init == "normal":
+            return
+        if self.init == "pytorch":
+            self.qkv.reset_parameters()
+            self.out.reset_parameters()
+        else:
+            q, k, v = (part.unflatten(0, (self.heads, -1)) for part in self.qkv.weight.chunk(3))  # each (h, d, width)
+            for head in range(self.heads):
+                left, right = _factors(0.7, 0.7, q[head])
+                q[head].copy_(left.T)
+                k[head].copy_(right)
+            left, right = _factors(0.4, -0.4, self.out.weight)
+            v.flatten(0, 1).copy_(right)
+            self.out.weight.copy_(left)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         if self.plain:
@@ -101,7 +125,10 @@ class Attention(Mixer):
             parts = [
                 nn.functional.linear(inputs.get(n, x), w, b) for n, w, b in zip("qkv", weights, biases, strict=True)
             ]
-        return [t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in parts]
+        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in parts)
+        if self.norms is not None:
+            q, k = (norm(t) for norm, t in zip(self.norms, (q, k), strict=True))
+        return [q * self.query_scale if self.query_scale != 1 else q, k, v]
 
     def _bias(self, apart: Tensor, dtype: torch.dtype) -> Tensor | None:
         """What is added to the scores at distances `apart` (queries, keys): (h, queries, keys), or None."""
@@ -151,3 +178,13 @@ class Attention(Mixer):
         seen = sum(min(t + 1, self.window or t + 1) for t in range(length))  # pairs of query and key
         scores = 4 * seen * self.out.in_features
         return linear_flops(length, self.qkv, self.out) + scores + sum(c.flops(length) for c in self.convs.values())
+
+
+def _factors(noise: float, identity: float, like: Tensor) -> tuple[Tensor, Tensor]:
+    """L (width, r) and R (r, width) whose product is the best of rank r to noise Z + identity I, where Z has entries of variance
+    1 / width; `like` is (r, width)."""
+    rank, width = like.shape
+    target = noise * torch.randn(width, width, dtype=like.dtype, device=like.device) / math.sqrt(width)
+    u, s, vh = torch.linalg.svd(target + identity * torch.eye(width, dtype=like.dtype, device=like.device))
+    root = s[:rank].sqrt()
+    return u[:, :rank] * root, root[:, None] * vh[:rank]

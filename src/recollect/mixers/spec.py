@@ -11,7 +11,7 @@ from torch import nn
 from recollect.mixers import MIXERS
 from recollect.spec import Spec, SpecError, nearest
 
-CONTEXT = ("length", "layer", "layers", "positions")
+CONTEXT = ("length", "layer", "layers", "positions", "base_width")
 """Keywords of a constructor that the model fills in."""
 
 

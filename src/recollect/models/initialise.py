@@ -1,4 +1,9 @@
-"""The initial weights of a model: one law for linear maps and embeddings, then what a mixer's own law asks for."""
+"""The initial weights of a model: one law for linear maps and embeddings, then what a mixer's own law asks for.
+
+Under muP (Yang et al. 2022; rates in train/parametrisation.py) the law of a model of the base width is scaled: a linear map
+from m times as many inputs starts smaller by sqrt(m), and what scales the logits by m. Laws that mixers have of their own
+follow the number of inputs already, and stay.
+"""
 
 import math
 from typing import TYPE_CHECKING
@@ -9,28 +14,58 @@ from torch import nn
 if TYPE_CHECKING:
     from recollect.models.model import Model
 
-SPREAD = 0.02
-"""Standard deviation of embeddings and linear maps at the start. Sinusoidal positions are scaled by it too, so that they do not
-drown the tokens: in Vaswani et al. embeddings have unit variance."""
-
 
 def initialise(model: "Model") -> None:
-    """Draw the weights from N(0, SPREAD^2), those of a Linear called `out`, the end of a residual branch, smaller; then call
+    """Draw the weights from N(0, spread^2), those of a Linear called `out`, the end of a residual branch, smaller; then call
     `initialise()` of every part that has one."""
-    released = model.spec.residual == "released"
+    spec = model.spec
+    scaled = spec.parametrisation == "mup" and spec.width != spec.base_width
+    ratios, last = (width_ratios(model), readout(model)) if scaled else ({}, [])
     for name, module in model.named_modules():
-        if isinstance(module, nn.Linear) and not (released and _is_transformer(model, name)):
-            nn.init.normal_(module.weight, std=SPREAD)
+        if isinstance(module, nn.Linear) and not (spec.residual == "released" and _is_transformer(model, name)):
+            matrix, ratio = ratios.get(f"{name}.weight", (False, 1.0))
+            nn.init.normal_(module.weight, std=spec.spread / math.sqrt(ratio) if matrix else spec.spread)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
             if name.rpartition(".")[2] == "out":
                 with torch.no_grad():
-                    module.weight /= math.sqrt(2 * model.spec.layers)
+                    module.weight /= math.sqrt(2 * spec.layers)
         elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=SPREAD)
+            nn.init.normal_(module.weight, std=spec.spread)
     for module in model.modules():
         if callable(own := getattr(module, "initialise", None)):
             own()
+    with torch.no_grad():
+        for name in last:
+            model.get_parameter(name).mul_(spec.base_width / spec.width)
+
+
+def readout(model: "Model") -> list[str]:
+    """The parameters that scale the logits: the head's or, where the head is the embedding, those of the norm before it."""
+    if model.head is not None:
+        return ["head.weight"]
+    return [f"norm.{name}" for name, _ in model.norm.named_parameters()]
+
+
+def width_ratios(model: "Model") -> dict[str, tuple[bool, float]]:
+    """Of each parameter that is larger or smaller than at the base width: whether it is a matrix from a width to another size,
+    and how many times as many inputs, or else as many entries, it has."""
+    from recollect.models.model import outline  # it initialises the model that it makes
+
+    spec = model.spec
+    base = outline(spec.changed(width=spec.base_width), model.vocabulary, model.length)
+    tables = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.Embedding)}
+    linear = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+    found = {}
+    for (name, p), (_, q) in zip(model.named_parameters(), base.named_parameters(), strict=True):
+        grown = [axis for axis in range(p.dim()) if p.shape[axis] != q.shape[axis]]
+        if name in linear and 1 in grown:
+            found[name] = (True, p.shape[1] / q.shape[1])
+        elif name not in linear | tables and len(grown) > 1:  # x @ W has its inputs on the first axis
+            found[name] = (True, p.shape[0] / q.shape[0])
+        elif grown:
+            found[name] = (False, p.shape[grown[0]] / q.shape[grown[0]])
+    return found
 
 
 def _is_transformer(model: "Model", name: str) -> bool:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from recollect import rng
 from recollect.mixers.base import State, linear_flops
-from recollect.models.initialise import SPREAD, initialise
+from recollect.models.initialise import initialise
 from recollect.models.layers import Layer, Layers, norm_of
 from recollect.models.spec import ADDED, BlockSpec, ModelSpec
 from recollect.ops.answer_loss import answer_loss
@@ -33,11 +33,13 @@ class Model(nn.Module):
         self.embedding = nn.Embedding(rows, spec.width)
         self.positions = nn.Embedding(length, spec.width) if spec.positions == "learned" else None
         inside = "none" if spec.positions in ADDED else spec.positions
+        base = spec.base_width if spec.parametrisation == "mup" else 0
         # What "relative" means where no mixer takes positions is not stated anywhere: here the embedding is rotated.
         self.rotates = inside == "relative" and not any("positions" in mixer.takes for mixer in spec.mixers())
 
         def layer(block: BlockSpec, i: int) -> Layer:
-            return Layer(block, spec, {"length": length, "layer": i, "layers": spec.layers, "positions": inside})
+            context = {"length": length, "layer": i, "layers": spec.layers, "positions": inside, "base_width": base}
+            return Layer(block, spec, context)
 
         self.layers = Layers(layer(block, i) for i, block in enumerate(spec.layer_blocks()))
         self.second = Layers(layer(spec.second.block, i) for i in range(spec.layers) if spec.second)
@@ -48,13 +50,20 @@ class Model(nn.Module):
         self.head = None if spec.tie else nn.Linear(spec.width, rows, bias=False)
         initialise(self)
 
-    def forward(self, tokens: Tensor, positions: Tensor | None = None, answers: Tensor | None = None) -> Any:
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor | None = None,
+        answers: Tensor | None = None,
+        z_loss: Tensor | None = None,
+    ) -> Any:
         """Logits (batch, answers, vocabulary) at `positions` (batch, answers), or at every position.
 
-        With `answers` (batch, answers): their losses, and whether the model prefers them to all others, each (batch, answers).
+        With `answers` (batch, answers): their losses, and whether the model prefers them to all others, each (batch, answers);
+        with `z_loss` so many times the squared logarithm of softmax's denominator is part of the losses.
         """
         x = self.hidden(tokens, positions)
-        return self.logits(x) if answers is None else answer_loss(self.norm(x), self._head(), answers)
+        return self.logits(x) if answers is None else answer_loss(self.norm(x), self._head(), answers, z_loss)
 
     def hidden(self, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
         """The residual stream before the last norm: (batch, answers or length, width)."""
@@ -88,7 +97,7 @@ class Model(nn.Module):
         if self.positions is not None:
             x = x + self.positions(position)
         elif self.spec.positions == "sinusoidal":
-            x = x + SPREAD * sinusoid(position, x.shape[-1], x.dtype)
+            x = x + self.spec.spread * sinusoid(position, x.shape[-1], x.dtype)
         elif self.rotates:
             x = rotary(x, position)
         return x.to(short_dtype(x) or x.dtype)  # the residual stream is as short as products are: docs/benchmarks.md

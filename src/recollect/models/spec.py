@@ -70,6 +70,13 @@ class ModelSpec(Spec):
     """What each letter of `pattern` stands for."""
     second: SecondStream | None = None
     """A second stream beside every layer."""
+    spread: float = Field(default=0.02, gt=0)
+    """Standard deviation of embeddings and linear maps at the start. Sinusoidal positions are scaled by it too, so that they do
+    not drown the tokens: in Vaswani et al. embeddings have unit variance."""
+    parametrisation: Literal["standard", "mup"] = "standard"
+    """How initial values and rates follow the width: not at all, or by muP: a model of `base_width` is the standard one."""
+    base_width: int = Field(default=64, ge=1)
+    """The width at which muP changes nothing."""
     residual: Literal["clean", "released"] = "clean"
     """`released`: the residual sums, initialisation and padded vocabulary of Retrievit's published code."""
 

@@ -21,15 +21,21 @@ def cross_entropy(logits: Tensor, answers: Tensor) -> Tensor:
     return -logits.log_softmax(-1).gather(-1, answers[..., None])[..., 0]
 
 
-def answer_loss(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor]:
-    """Losses, and which answers are right; in bf16 on a GPU without ever storing the logits (there ties are right)."""
+def answer_loss(x: Tensor, w: Tensor, answers: Tensor, z_loss: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Losses, and which answers are right; in bf16 on a GPU without ever storing the logits (there ties are right).
+
+    z_loss: what multiplies log(sum exp logits)^2 in the losses (Chowdhery et al. 2022); with it logits are stored.
+    """
     dtype = short_dtype(x)
-    if dtype is not None and available(x) and x.shape[-1] <= MAX_WIDTH:
+    if z_loss is None and dtype is not None and available(x) and x.shape[-1] <= MAX_WIDTH:
         rows = x.to(dtype).reshape(1, -1, x.shape[-1])
         losses, _, right = _fused(rows, w[None], answers.reshape(1, -1))
         return losses.view(answers.shape), right.view(answers.shape)
     logits = torch.nn.functional.linear(x, w)
-    return cross_entropy(logits, answers), logits.argmax(-1) == answers
+    losses = cross_entropy(logits, answers)
+    if z_loss is not None:
+        losses = losses + (z_loss * logits.to(losses.dtype).logsumexp(-1).square()).to(losses.dtype)
+    return losses, logits.argmax(-1) == answers
 
 
 def _forward(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -36,7 +36,9 @@ def maker(model: ModelSpec) -> Make:
     positions = "none" if model.positions in ADDED else model.positions
 
     def make() -> torch.nn.Module:
-        return model.mixer.build(model.width, length=LONGEST, layer=0, layers=model.layers, positions=positions)
+        return model.mixer.build(
+            model.width, length=LONGEST, layer=0, layers=model.layers, positions=positions, base_width=0
+        )
 
     try:
         make()

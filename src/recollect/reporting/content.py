@@ -23,7 +23,9 @@ Columns = dict[str, list[Any]]
 """One value per run in every column; None where there is none."""
 _OUTCOMES = ("accuracy", "best_accuracy", "best_step", "step", "parameters", "state_size", "seconds")
 _WINDOW = ("low", "high", "decades", "open_low", "open_high", "zoology_finds", "seeds", "rates", "seed_min", "seed_max",
-           "interval_low", "interval_high")  # fmt: skip
+           "interval_low", "interval_high", "checkpoint_decades", "sensitivity", "sensitivity_low", "sensitivity_high",
+           "loss_sensitivity", "loss_sensitivity_low", "loss_sensitivity_high", "best_lr_low", "best_lr_high",
+           "diverged_low", "diverged_high")  # fmt: skip
 """What the page says of a window."""
 
 

@@ -97,7 +97,8 @@ class Outcome:
         if frame.empty:
             return f"<p>{self!r}</p>"
         if len(set(frame["train.lr"])) > 1:
-            shown = self.windows()[["configuration", "best", "best_lr", "decades", "low", "high", "seeds"]]
+            names = ["configuration", "best", "best_lr", "decades", "low", "high", "checkpoint_decades", "sensitivity"]
+            shown = self.windows()[[*names, "diverged", "seeds"]]
         else:
             shown = self.results()
         more = f"<p>{len(shown) - SHOWN} more rows</p>" if len(shown) > SHOWN else ""

@@ -1,4 +1,4 @@
-"""What a mixer or a task must keep to, as tests that anyone's own inherit.
+"""What a mixer, a task or an optimiser must keep to, as tests that anyone's own inherit.
 
     from recollect.testing import MixerConformance
 
@@ -6,11 +6,14 @@
         def make(self):
             return MyMixer(self.width)
 
-`MIXER_CHECKS` and `TASK_CHECKS` are the same checks one by one, without pytest.
+`MIXER_CHECKS`, `TASK_CHECKS` and `OPTIMISER_CHECKS` are the same checks one by one, without pytest.
 """
 
 from recollect.testing.check import Check
 from recollect.testing.mixers import MIXER_CHECKS, MixerConformance
+from recollect.testing.optimisers import OPTIMISER_CHECKS, OptimiserConformance
 from recollect.testing.tasks import TASK_CHECKS, TaskConformance
 
-__all__ = ["MIXER_CHECKS", "TASK_CHECKS", "Check", "MixerConformance", "TaskConformance"]
+__all__ = [
+    "MIXER_CHECKS", "OPTIMISER_CHECKS", "TASK_CHECKS", "Check", "MixerConformance", "OptimiserConformance", "TaskConformance",
+]  # fmt: skip

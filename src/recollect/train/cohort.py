@@ -128,7 +128,7 @@ class Cohort:
         params = {name: p.detach().requires_grad_() for name, p in self.members.params.items()}
         with self.arithmetic():
             with self.autocast():
-                losses, hits = self._losses(params, inputs.drops, *rows)
+                losses, hits = self._losses(params, inputs.drops, *rows, *_z_loss(self.members))
             grads = torch.autograd.grad(losses.sum(), list(params.values()), materialize_grads=True)
         return Gradients(losses.detach(), hits, _norms(grads), dict(zip(params, grads, strict=True)))
 
@@ -137,7 +137,7 @@ class Cohort:
         params = {name: p[0].detach().requires_grad_() for name, p in one.params.items()}
         with self.arithmetic():
             with self.autocast():
-                loss, hits = self._loss(params, inputs.drops[i], *rows)
+                loss, hits = self._loss(params, inputs.drops[i], *rows, *(x[0] for x in _z_loss(one)))
             grads = torch.autograd.grad(loss, list(params.values()), materialize_grads=True)
         norm = nn.utils.get_total_norm(grads)
         named = {name: g[None] for name, g in zip(params, grads, strict=True)}
@@ -205,11 +205,11 @@ class Cohort:
 
     def _loss(
         self, params: Parameters, drop: Tensor, tokens: Tensor, positions: Tensor, answers: Tensor, trained: Tensor,
-        scored: Tensor,
+        scored: Tensor, *z_loss: Tensor,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """One member's loss and share of right answers."""
         with rng.dropping(drop):
-            losses, right = functional_call(self.model, self._rounded(params), (tokens, positions, answers))
+            losses, right = functional_call(self.model, self._rounded(params), (tokens, positions, answers, *z_loss))
         hits = (right & scored).sum() / scored.sum()
         return (losses * trained).sum() / trained.sum(), hits
 
@@ -249,6 +249,11 @@ def batched(run: RunSpec, device: torch.device) -> bool:
     """Whether runs of this shape are trained at once: a matter of the specification, never of timing, so that a run's numbers
     are the same on every machine of a kind."""
     return device.type != "cpu" or run.train.batch * run.task.row_length * run.model.width < SMALL
+
+
+def _z_loss(members: Members) -> list[Tensor]:
+    """Every member's weight of the squared logarithm of softmax's denominator, where that is part of the loss."""
+    return [members.columns["z_loss"]] if members.runs[0].train.z_loss else []
 
 
 def _in_turn(one: Callable, *stacked) -> Any:

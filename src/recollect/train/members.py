@@ -12,6 +12,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from recollect.train.groups import factors_of
 from recollect.train.optimisers.base import Group, Parameters
 from recollect.train.spec import RunSpec
 
@@ -37,8 +38,12 @@ class Members:
         if taken := self.state.keys() & set(_SECTIONS):
             raise ValueError(f"{type(self.optimiser).__name__}: no part of its state can be called {taken.pop()!r}")
         own = {name: [getattr(spec.built_optimiser, name) for spec in specs] for name in self.optimiser.per_member()}
-        columns = {"lr": [spec.lr for spec in specs], "clip": [spec.clip for spec in specs], **own}
+        columns = {name: [getattr(spec, name) for spec in specs] for name in ("lr", "clip", "z_loss")} | own
         self.columns = {name: torch.tensor(x, dtype=torch.float64, device=device) for name, x in columns.items()}
+        self.factors = [
+            (names, {name: torch.tensor(x, dtype=torch.float64, device=device) for name, x in factors.items()})
+            for names, factors in factors_of(self._with_copies(runs, 0), list(self.params))
+        ]
         self.clips = any(spec.clip for spec in specs)
         self.sums = torch.zeros(len(specs), 4, dtype=torch.float64, device=device)  # of steps, losses, hits, norms
 
@@ -52,9 +57,14 @@ class Members:
 
     def groups(self, factor: float | Tensor = 1.0, clip: Tensor | None = None) -> list[Group]:
         """Every member's numbers, given the schedule's factor and, where the optimiser clips the gradients, what it clips by."""
-        numbers = {name: column for name, column in self.columns.items() if name != "clip"}
+        numbers = {name: column for name, column in self.columns.items() if name not in ("clip", "z_loss")}
         numbers["lr"] = numbers["lr"] * factor
-        return [Group(tuple(self.params), numbers if clip is None else numbers | {"clip": clip}, self.clips)]
+        if clip is not None:
+            numbers["clip"] = clip
+        return [
+            Group(names, numbers | {name: numbers[name] * x for name, x in factors.items()}, self.clips)
+            for names, factors in self.factors
+        ]
 
     def clip(self, norms: Tensor) -> Tensor:
         """The factor that brings each member's gradients, whose norms these are, to at most the norm it allows: (places,)."""
@@ -79,6 +89,7 @@ class Members:
         one, row = copy.copy(self), slice(i, i + 1)
         one.runs, one.seed_of, one.sums = self.runs[row], self.seed_of[row], self.sums[row]
         one.params, one.columns = _rows(self.params, row), _rows(self.columns, row)
+        one.factors = [(names, _rows(factors, row)) for names, factors in self.factors]
         one.state = {name: _rows(tensors, row) for name, tensors in self.state.items()}
         return one
 
@@ -87,7 +98,7 @@ class Members:
         self.runs = [self.runs[i] for i in stay]
         index = torch.tensor(self._with_copies(stay, places), dtype=torch.int64, device=self.seed_of.device)
         self._views = []
-        for tensors in (self.params, self.columns, *self.state.values()):
+        for tensors in (self.params, self.columns, *self.state.values(), *(factors for _, factors in self.factors)):
             for name in tensors:
                 tensors[name] = tensors[name][index]
         self.seed_of, self.sums = self.seed_of[index], self.sums[index]

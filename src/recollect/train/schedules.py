@@ -3,6 +3,8 @@
 import math
 from abc import abstractmethod
 
+from pydantic import Field
+
 from recollect.spec import Spec
 from recollect.spec.registry import Registry
 
@@ -14,6 +16,8 @@ SCHEDULES: "Registry[type[Schedule]]" = Registry(
         "constant": "recollect.train.schedules:Constant",
         "linear": "recollect.train.schedules:Linear",
         "cosine": "recollect.train.schedules:Cosine",
+        "wsd": "recollect.train.schedules:WSD",
+        "inverse_sqrt": "recollect.train.schedules:InverseSqrt",
     },
 )
 
@@ -49,6 +53,24 @@ class Cosine(Schedule):
 
     def after_warmup(self, step: int, warmup: int, steps: int) -> float:
         return 0.5 * (1 + math.cos(math.pi * share(step, warmup, steps)))
+
+
+class WSD(Schedule):
+    """Warm-up, stable, decay (Hu et al. 2024): the peak rate, then down to zero in a straight line."""
+
+    decay_share: float = Field(default=0.2, ge=0, le=1)
+    """Which share of the run the decay takes, at the end."""
+
+    def after_warmup(self, step: int, warmup: int, steps: int) -> float:
+        decay = min(round(self.decay_share * steps), steps - warmup)
+        return min(1.0, (steps - step) / (decay + 1))
+
+
+class InverseSqrt(Schedule):
+    """With the inverse square root of the step (Vaswani et al. 2017), one at the end of warm-up."""
+
+    def after_warmup(self, step: int, warmup: int, steps: int) -> float:
+        return math.sqrt(max(1, warmup) / (step + 1))
 
 
 def share(step: int, warmup: int, steps: int) -> float:

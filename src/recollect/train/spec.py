@@ -4,9 +4,9 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, ValidationError, model_serializer, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_serializer, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 from pydantic_core.core_schema import SerializationInfo, SerializerFunctionWrapHandler
 
@@ -14,6 +14,7 @@ from recollect.models.spec import ModelSpec
 from recollect.spec import Spec, SpecError, digest
 from recollect.tasks import AnyTask
 from recollect.tasks.base import Task
+from recollect.train.groups import Factors, as_groups, check_factors, check_run
 from recollect.train.optimisers.adamw import AdamW
 from recollect.train.optimisers.base import Optimiser
 from recollect.train.parts import Part, build, check_names, find_kinds
@@ -25,7 +26,7 @@ task, mixer or optimiser changes, its own `version` is raised instead, and the r
 _ADAMW = AdamW()
 _DECLARED = tuple(AdamW.model_fields)
 """Fields of TrainSpec that are an optimiser's."""
-_PER_MEMBER = ("lr", "seed", "clip", "stop_at", "stop_hopeless", "max_loss")
+_PER_MEMBER = ("lr", "seed", "clip", "z_loss", "stop_at", "stop_hopeless", "max_loss")
 """Fields in which the members of one cohort may differ, whatever the optimiser."""
 
 
@@ -68,7 +69,13 @@ class TrainSpec(Spec):
     warmup: float = Field(default=0.1, ge=0)
     """Linear warm-up: a share of the run where below 1, else steps."""
     schedule: str | Schedule | type[Schedule] = "cosine"
-    """The learning rate after warm-up: constant, or down to zero at the last step (linear, cosine); or a schedule of your own."""
+    """The learning rate after warm-up: constant, down to zero at the last step (linear, cosine; wsd at the end only), or with
+    inverse_sqrt of the step; or a schedule of your own."""
+    groups: Annotated[str | dict[str, Factors], BeforeValidator(as_groups)] = "none"
+    """Factors of `lr` and of the optimiser's numbers for the parameters whose names match a pattern, such as
+    `{"*.A_log|*.dt_proj.*": {lr: 0.1, weight_decay: 0}}`; or a preset: none, or ssm (what Mamba exempts from decay)."""
+    z_loss: float = Field(default=0.0, ge=0)
+    """What multiplies the squared logarithm of softmax's denominator, which is then part of the training loss. 0: nothing is."""
     stop_at: float = Field(default=0.0, ge=0, le=1)
     """End as solved when a measurement reaches this accuracy. 0: never."""
     stop_hopeless: float = Field(default=0.0, ge=0, lt=1)
@@ -100,6 +107,11 @@ class TrainSpec(Spec):
             spec = handler({name: value for name, value in flat.items() if name in own} | values)
         except ValidationError as error:
             faults += error.errors(include_url=False)
+        if spec is not None and not faults:
+            try:
+                check_factors(spec.groups, parts["optimiser"].spec)
+            except ValidationError as error:
+                faults += error.errors(include_url=False)
         if spec is None or faults:
             raise ValidationError.from_exception_data(cls.__name__, faults)
         spec._parts = parts
@@ -192,6 +204,11 @@ class RunSpec(Spec):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _known_parameters(self) -> Self:
+        check_run(self)
+        return self
+
     @cached_property
     def id(self) -> str:
         """The run's identity: a hash of what is not default, and of the meaning of the defaults."""
@@ -212,6 +229,10 @@ class RunSpec(Spec):
         """What the members of one cohort share."""
         data = self.canonical()
         train = {name: value for name, value in data.get("train", {}).items() if name not in self.train.per_member}
+        if not isinstance(self.train.groups, str):
+            train["groups"] = sorted(self.train.groups)  # their factors may differ
+        if self.train.z_loss:
+            train["z_loss"] = True
         return json.dumps({**data, "train": train}, sort_keys=True)
 
     @property

@@ -2,6 +2,10 @@
 
 const spanned = (a, b, digits) => (missing(a) || missing(b) ? null : `${a.toFixed(digits)} to ${b.toFixed(digits)}`);
 const rateOrNone = (value) => (missing(value) ? "–" : rate(value));
+const withInterval = (row, name) => {
+  const interval = spanned(row[`${name}_low`], row[`${name}_high`], 3);
+  return missing(row[name]) ? "–" : row[name].toFixed(3) + (interval ? ` (${interval})` : "");
+};
 const WINDOWS = [
   {
     title: "window, decades", number: true, cell: (row) => row.decades,
@@ -18,6 +22,19 @@ const WINDOWS = [
   },
   { title: "from", number: true, cell: (row) => row.low, show: rateOrNone },
   { title: "to", number: true, cell: (row) => row.high, show: rateOrNone },
+  {
+    title: "of best checkpoints", number: true, cell: (row) => row.checkpoint_decades,
+    about: "the window, in decades, of each run's best validation accuracy instead of its last test accuracy",
+    show: (value) => (value > 0 ? value.toFixed(2) : "none"),
+  },
+  {
+    title: "sensitivity", number: true, cell: (row) => row.sensitivity, show: (value, row) => withInterval(row, "sensitivity"),
+    about: "accuracy lost on average at a rate drawn from 3e-4 to 1e-1, over the best rate; 95 % interval over seeds",
+  },
+  {
+    title: "by loss", number: true, cell: (row) => row.loss_sensitivity, show: (value, row) => withInterval(row, "loss_sensitivity"),
+    about: "the same in nats of test loss, no rate counting as worse than the loss before training",
+  },
   {
     title: "Zoology's 4 rates", about: "whether one of Zoology's four rates lies in a window",
     cell: (row) => (!(row.decades > 0) ? null : row.zoology_finds ? "find it" : "miss it"),
@@ -36,8 +53,15 @@ const ACCURACY = [
     title: "best rate", number: true, about: "the learning rate with the highest mean",
     cell: (row) => row.best_rate, show: rate,
   },
+  {
+    title: "of it", number: true, about: "the best rate's 95 % interval over seeds",
+    cell: (row) => (missing(row.best_lr_low) ? null : `${rate(row.best_lr_low)} to ${rate(row.best_lr_high)}`),
+  },
   { title: "runs", number: true, cell: (row) => row.runs },
-  { title: "diverged", number: true, cell: (row) => row.diverged },
+  {
+    title: "diverged", number: true, about: "runs that diverged, and the 95 % interval of their share", cell: (row) => row.diverged,
+    show: (value, row) => (missing(row.diverged_low) ? `${value}` : `${value} (${spanned(row.diverged_low, row.diverged_high, 2)})`),
+  },
   { title: "parameters", number: true, cell: (row) => row.parameters },
 ];
 

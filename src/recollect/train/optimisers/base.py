@@ -58,6 +58,9 @@ class Optimiser(Spec):
     clips_itself: ClassVar[bool] = False
     """Whether `step` multiplies the gradients by `clip`, as a kernel can in the same pass; else it is given clipped ones."""
 
+    scales_with_gradient: ClassVar[bool] = False
+    """Whether a step grows with the gradient, as gradient descent's does; muP then has other rates (train/parametrisation.py)."""
+
     version: ClassVar[int] = 1
     """The version of this optimiser's law: raised when the same numbers start to mean other steps."""
 
@@ -65,6 +68,9 @@ class Optimiser(Spec):
     def per_member(cls) -> tuple[str, ...]:
         """The fields in which members of one cohort may differ: every float, unless a subclass says otherwise."""
         return tuple(name for name, about in cls.model_fields.items() if about.annotation is float)
+
+    def check(self, params: Mapping[str, Tensor]) -> None:
+        """Raise SpecError where these parameters of one member cannot be trained; they may be without memory behind them."""
 
     @abstractmethod
     def start(self, params: Parameters) -> State:

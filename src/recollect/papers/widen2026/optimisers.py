@@ -1,0 +1,100 @@
+"""Do another optimiser, or slower rates for the parameters of the state-space model, widen the window?"""
+
+import json
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from recollect.papers.item import Drawing, Item
+from recollect.papers.judge import Claim, Evidence, Finding, Scale
+from recollect.papers.widen2026.settings import DIFFERS, OWN, WIDER, draw, model, rates, study, wider
+from recollect.study.spec import Study
+
+MIXERS = ("attention", "mamba", "mamba2", "deltanet")
+OTHERS = ("muon", "lion", "schedule_free")
+"""Optimisers that share AdamW's grid of rates; gradient descent has one 100 times as high."""
+SLOW = "*.A_log|*.D|*.dt_proj.*"
+"""Mamba's decay, skip and step size."""
+FACTORS = (1.0, 0.3, 0.1, 0.03)
+
+
+def optimiser_studies(scale: Scale) -> list[Study]:
+    """Five optimisers, four mixers."""
+    others = [{"optimiser": name} | ({"schedule": "constant"} if name == "schedule_free" else {}) for name in OTHERS]
+    descent = {"optimiser": "sgd", "lr": [100 * rate for rate in rates(scale)]}
+    return [study("optimisers", scale, [model(mixer, scale) for mixer in MIXERS], {}, *others, descent)]
+
+
+def _by_optimiser(mixer: str, optimiser: str, evidence: Evidence) -> Finding:
+    return wider(evidence, mixer, {"optimiser": optimiser}, {"optimiser": "adamw"})
+
+
+def draw_optimisers(evidence: Evidence, caption: str) -> Drawing:
+    """Accuracy against learning rate, a panel per mixer."""
+    return draw(evidence.runs, "train.optimiser", title="Optimisers", caption=caption)
+
+
+OPTIMISERS = Item(
+    "optimisers",
+    "Optimisers",
+    "the windows of four mixers under AdamW, Muon, Lion, schedule-free AdamW and gradient descent",
+    draw_optimisers,
+    optimiser_studies,
+    tuple(
+        Claim(
+            f"{optimiser}-widens-{mixer}",
+            f"Trained by {optimiser}, {mixer}'s learning-rate window is at least {WIDER} decades wider than by adamw",
+            partial(_by_optimiser, mixer, optimiser),
+            OWN,
+        )
+        for mixer in MIXERS
+        for optimiser in OTHERS
+    ),
+    DIFFERS,
+)
+
+
+def group_studies(scale: Scale) -> list[Study]:
+    """Mamba with slower rates for its decay, skip and step size, by AdamW and Muon."""
+    slow = {"groups": {SLOW: {"lr": list(FACTORS)}}}
+    return [study("groups", scale, [model("mamba", scale)], slow, {**slow, "optimiser": "muon"})]
+
+
+def _with_factor(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs with the factor of their slower group as a column."""
+    if runs.empty:
+        return runs
+    groups: list[dict[str, Any]] = [json.loads(text) for text in runs["train.groups"]]
+    return runs.assign(factor=[next(iter(group.values()))["lr"] for group in groups])
+
+
+def _slower(optimiser: str, evidence: Evidence) -> Finding:
+    known = Evidence(evidence.scale, _with_factor(evidence.runs), evidence.asked)
+    return wider(known, "mamba", {"optimiser": optimiser, "factor": 0.1}, {"optimiser": optimiser, "factor": 1.0})
+
+
+def draw_groups(evidence: Evidence, caption: str) -> Drawing:
+    """Accuracy against learning rate, a panel per optimiser."""
+    runs = _with_factor(evidence.runs)
+    title = "Mamba: factor of the rate of A_log, D and dt"
+    return draw(runs, "factor", panel="train.optimiser", title=title, caption=caption)
+
+
+GROUPS = Item(
+    "groups",
+    "Slower rates for Mamba's decay, skip and step size",
+    "Mamba's window where A_log, D and the projection of dt have 1, 0.3, 0.1 and 0.03 of the rate",
+    draw_groups,
+    group_studies,
+    tuple(
+        Claim(
+            f"slower-{optimiser}",
+            f"With a tenth of the rate for A_log, D and dt, Mamba's window under {optimiser} is at least {WIDER} decades wider",
+            partial(_slower, optimiser),
+            OWN,
+        )
+        for optimiser in ("adamw", "muon")
+    ),
+    DIFFERS,
+)

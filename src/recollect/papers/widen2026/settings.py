@@ -1,0 +1,79 @@
+"""What widens the window? The settings of our own items, and how windows are compared.
+
+The base, at `medium`: MQAR (64, 4) with 8,192 words and blank filler, width 64, 2 layers, 25 epochs of 100,000 rows in batches of
+512, 9 rates from 1e-5 to 1e-1, 3 seeds, bfloat16; every other scale but `tiny` is the same. `tiny` has 16 tokens, 4 pairs and 32
+words, width 32, 2,000 steps of 32 fresh rows, 7 rates from 1e-4 to 1e-1 and 2 seeds: two CPU cores.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from recollect.analysis.window import THRESHOLD
+from recollect.figures.panels import lines_figure, summary
+from recollect.papers.item import Drawing
+from recollect.papers.judge import Evidence, Finding, Scale, exceeds, where, window_of
+from recollect.study.grid import axis
+from recollect.study.spec import Study
+
+NAME = "widen2026"
+OWN: tuple[Any, ...] = ("medium", "paper")
+"""The scales that have the setting which the claims name."""
+WIDER = 0.25
+"""Decades by which a window must be wider to count: half the step of the grid."""
+TINY = (
+    "MQAR with 16 tokens, 4 pairs and 32 words, blank filler; width 32, 2 layers, 2,000 steps of 32 fresh rows, 7 rates, 2 "
+    "seeds, head not tied, attention with rotary positions."
+)
+FULL = "MQAR (64, 4), 8,192 words, blank filler, width 64, 2 layers, 25 epochs, batch 512, 9 rates, 3 seeds, bfloat16."
+DIFFERS: dict[Scale, str] = {"tiny": TINY, "small": FULL, "paper": FULL}
+
+
+def rates(scale: Scale) -> list[float]:
+    """The learning rates tried, but for gradient descent."""
+    return axis("logspace", 1e-4, 1e-1, 7) if scale == "tiny" else axis("logspace", 1e-5, 1e-1, 9)
+
+
+def model(mixer: str, scale: Scale, **fields: Any) -> dict[str, Any]:
+    """The fields of a model at a scale."""
+    small: dict[str, Any] = {"width": 32, "tie": False} if scale == "tiny" else {"width": 64}
+    if scale == "tiny" and mixer == "attention":
+        small["positions"] = "rotary"
+    return {"mixer": mixer, "layers": 2, **small, **fields}
+
+
+def study(name: str, scale: Scale, models: Sequence[Mapping[str, Any]], *trains: Mapping[str, Any]) -> Study:
+    """A grid of these models over rates and seeds; `trains` have what differs from the base, each a part of the grid."""
+    if scale == "tiny":
+        task: dict[str, Any] = {"kind": "mqar", "length": 16, "pairs": 4, "vocab": 32, "filler": "blank"}
+        how: dict[str, Any] = {"steps": 2000, "batch": 32, "eval_every": 50, "eval_rows": 256, "test_rows": 1024}
+    else:
+        task = {"kind": "mqar", "length": 64, "pairs": 4, "filler": "blank"}
+        how = {"protocol": "okpekpe2025", "epochs": 25, "precision": "bfloat16"}
+    base = {"lr": rates(scale), "seed": [42, 123] if scale == "tiny" else [42, 123, 777], **how}
+    return Study(
+        name=f"{NAME}.{name}.{scale}", task=task, model=list(models), train=[base | dict(t) for t in trains or [{}]]
+    )
+
+
+def wider(evidence: Evidence, mixer: str, more: Mapping[str, Any], less: Mapping[str, Any]) -> Finding:
+    """Whether one way of training gives a mixer a window wider by WIDER than another."""
+    found = [
+        window_of(where(evidence.runs, model=mixer, **way), f"{mixer}, {_words(way)}: decades") for way in (more, less)
+    ]
+    return exceeds(found[0], found[1], by=WIDER)
+
+
+def _words(way: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in way.items())
+
+
+def draw(runs: pd.DataFrame, line: str, *, title: str, caption: str, panel: str = "model", columns: int = 2) -> Drawing:
+    """Accuracy against learning rate, a line per value of a column, a panel per value of another."""
+    table = summary(runs, [panel, line, "train.lr"])
+    figure = lines_figure(
+        table, "train.lr", line, panel, title=title, xlabel="learning rate", columns=columns,
+        caption=f"{caption} Band: lowest to highest seed; a window is where the mean is at least {THRESHOLD:g}.",
+    )  # fmt: skip
+    return figure, table

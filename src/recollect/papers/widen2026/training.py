@@ -1,0 +1,192 @@
+"""Do clipping, weight decay, warm-up, batch, schedule or longer training widen the window, and do runs that solved fall back?"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from recollect.analysis.window import windows
+from recollect.papers.item import Drawing, Item
+from recollect.papers.judge import Claim, Evidence, Finding, NotEnough, Scale, where
+from recollect.papers.widen2026.settings import DIFFERS, OWN, WIDER, draw, model, study, wider
+from recollect.study.spec import Study
+
+MIXERS = ("attention", "mamba")
+
+
+def _each(name: str, says: str, test: Callable[[str, Evidence], Finding]) -> tuple[Claim, ...]:
+    """A claim about each mixer; `{mixer}` in `says` is its name."""
+    return tuple(Claim(f"{name}-{mixer}", says.format(mixer=mixer), partial(test, mixer), OWN) for mixer in MIXERS)
+
+
+def clipping_studies(scale: Scale) -> list[Study]:
+    """Clipping by weight decay: one cohort per mixer."""
+    both = {"clip": [0.0, 1.0], "weight_decay": [0.0, 0.01, 0.1]}
+    return [study("clipping", scale, [model(mixer, scale) for mixer in MIXERS], both)]
+
+
+def _clipped(mixer: str, evidence: Evidence) -> Finding:
+    return wider(evidence, mixer, {"clip": 1.0, "weight_decay": 0.1}, {"clip": 0.0, "weight_decay": 0.1})
+
+
+def _undecayed(mixer: str, evidence: Evidence) -> Finding:
+    return wider(evidence, mixer, {"clip": 0.0, "weight_decay": 0.0}, {"clip": 0.0, "weight_decay": 0.1})
+
+
+def _falls_back(mixer: str, evidence: Evidence) -> Finding:
+    runs = where(evidence.runs, model=mixer, clip=0.0, weight_decay=0.1)
+    if "best_accuracy" not in runs:
+        raise NotEnough("no best checkpoints are known")
+    ends = [runs.assign(accuracy=runs[name], measured=name) for name in ("accuracy", "best_accuracy")]
+    both = Evidence(evidence.scale, pd.concat(ends, ignore_index=True), evidence.asked)
+    return wider(both, mixer, {"measured": "best_accuracy"}, {"measured": "accuracy"})
+
+
+def draw_clipping(evidence: Evidence, caption: str) -> Drawing:
+    """Accuracy against learning rate, a line per clipping and decay."""
+    runs = evidence.runs
+    if len(runs):
+        pairs = zip(runs["train.clip"], runs["train.weight_decay"], strict=True)
+        runs = runs.assign(way=[f"clip {clip:g}, decay {decay:g}" for clip, decay in pairs])
+    return draw(runs, "way", title="Clipping and weight decay", caption=caption)
+
+
+CLIPPING = Item(
+    "clipping",
+    "Clipping and weight decay",
+    "the windows with and without clipping at three weight decays, and whether runs that solved fall back",
+    draw_clipping,
+    clipping_studies,
+    (
+        *_each("clipping-widens", f"Clipping at 1 widens {{mixer}}'s window by at least {WIDER} decades", _clipped),
+        *_each(
+            "no-decay-widens", f"Without weight decay {{mixer}}'s window is at least {WIDER} decades wider", _undecayed
+        ),
+        *_each(
+            "falls-back",
+            f"Without clipping, {{mixer}}'s window of best checkpoints is at least {WIDER} decades wider than that of the ends",
+            _falls_back,
+        ),
+    ),
+    DIFFERS,
+)
+
+WARMUPS, BATCHES = (0.0, 0.1, 0.3), {"tiny": (8, 32, 128)}
+"""Shares of the run; rows in a step."""
+
+
+def factor_studies(scale: Scale) -> list[Study]:
+    """Warm-up, batch and schedule, one at a time; the base is among each."""
+    batches = BATCHES.get(scale, (128, 512, 2048))
+    ways = ({"warmup": list(WARMUPS)}, {"batch": list(batches)}, {"schedule": "wsd"})
+    return [study("factors", scale, [model(mixer, scale) for mixer in MIXERS], *ways)]
+
+
+def _base(scale: Scale) -> dict[str, Any]:
+    return {"warmup": 0.1, "batch": BATCHES.get(scale, (128, 512, 2048))[1], "schedule": "cosine"}
+
+
+def _changed(name: str, more: Any, less: Any, mixer: str, evidence: Evidence) -> Finding:
+    base = _base(evidence.scale)
+    ends = [base | {name: value(evidence.scale) if callable(value) else value} for value in (more, less)]
+    return wider(evidence, mixer, *ends)
+
+
+def draw_factors(evidence: Evidence, caption: str) -> Drawing:
+    """Accuracy against learning rate, a line per way of training."""
+    runs, base = evidence.runs, _base(evidence.scale)
+    if len(runs):
+        ways = [
+            ", ".join(f"{name} {row[f'train.{name}']}" for name in base if row[f"train.{name}"] != base[name]) or "base"
+            for row in runs.to_dict("records")
+        ]
+        runs = runs.assign(way=ways)
+    return draw(runs, "way", title="Warm-up, batch and schedule", caption=caption)
+
+
+FACTORS = Item(
+    "factors",
+    "Warm-up, batch and schedule",
+    "the windows with warm-up over 0, 0.1 and 0.3 of the run, with small and large batches, and with wsd for cosine",
+    draw_factors,
+    factor_studies,
+    (
+        *_each(
+            "warm-up-widens",
+            f"With warm-up over 0.3 of the run {{mixer}}'s window is at least {WIDER} decades wider than without",
+            partial(_changed, "warmup", 0.3, 0.0),
+        ),
+        *_each(
+            "small-batches-widen",
+            f"With the smallest batch, and so the most steps, {{mixer}}'s window is at least {WIDER} decades wider than with the "
+            "largest",
+            partial(_changed, "batch", lambda s: BATCHES.get(s, (128,))[0], lambda s: BATCHES.get(s, (2048,))[-1]),
+        ),
+        *_each(
+            "wsd-widens",
+            f"With wsd {{mixer}}'s window is at least {WIDER} decades wider than with cosine",
+            partial(_changed, "schedule", "wsd", "cosine"),
+        ),
+    ),
+    DIFFERS,
+)
+
+
+def _lengths(scale: Scale) -> tuple[str, list[int]]:
+    """The field that says how long training lasts, and its values."""
+    return ("steps", [500, 1000, 2000, 4000]) if scale == "tiny" else ("epochs", [6, 12, 25, 50])
+
+
+def length_studies(scale: Scale) -> list[Study]:
+    """Four lengths of training."""
+    name, values = _lengths(scale)
+    return [study("lengths", scale, [model(mixer, scale) for mixer in MIXERS], {name: values})]
+
+
+def _longer(mixer: str, evidence: Evidence) -> Finding:
+    name, values = _lengths(evidence.scale)
+    return wider(evidence, mixer, {f"train.{name}": values[-1]}, {f"train.{name}": values[0]})
+
+
+def _lower_edge(mixer: str, evidence: Evidence) -> Finding:
+    """By how many decades each seed's lower edge falls, beside those by which the steps grow."""
+    name, values = _lengths(evidence.scale)
+    edges = []
+    for value in (values[0], values[-1]):
+        runs = where(evidence.runs, model=mixer, **{f"train.{name}": value})
+        found = windows(runs, by="train.seed", resamples=1).set_index("train.seed")
+        edges.append(found["low"].where(~found["open_low"].astype(bool)))  # an open window has no edge
+    falls = [math.log10(start / end) for start, end in zip(*edges, strict=True) if start == start and end == end]
+    grown = math.log10(values[-1] / values[0])
+    numbers = {f"{mixer}: decades by which the lower edge falls": ", ".join(f"{fall:.2f}" for fall in falls),
+               "decades by which steps grow": f"{grown:.2f}"}  # fmt: skip
+    if len(falls) < 2:
+        return Finding(None, numbers, "fewer than two seeds have a lower edge at both lengths")
+    near = [abs(fall - grown) <= WIDER for fall in falls]
+    return Finding(True if all(near) else None if any(near) else False, numbers)
+
+
+def draw_lengths(evidence: Evidence, caption: str) -> Drawing:
+    """Accuracy against learning rate, a line per length of training."""
+    name, _ = _lengths(evidence.scale)
+    return draw(evidence.runs, f"train.{name}", title="Longer training", caption=caption)
+
+
+LENGTHS = Item(
+    "lengths",
+    "Longer training",
+    "the windows after four lengths of training, and whether their lower edge follows rate x steps = const",
+    draw_lengths,
+    length_studies,
+    (
+        *_each("longer-widens", f"8 times the steps widen {{mixer}}'s window by at least {WIDER} decades", _longer),
+        *_each(
+            "edge-follows-steps",
+            f"The lower edge of {{mixer}}'s window falls by as many decades as steps grow, within {WIDER}",
+            _lower_edge,
+        ),
+    ),
+    DIFFERS,
+)

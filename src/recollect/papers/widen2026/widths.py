@@ -1,0 +1,106 @@
+"""Does muP keep the best learning rate where it is as a model grows wider?"""
+
+import math
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from recollect.analysis.groups import groups
+from recollect.analysis.window import windows
+from recollect.figures.panels import lines_figure
+from recollect.papers.item import Drawing, Item
+from recollect.papers.judge import Claim, Evidence, Finding, Scale, where
+from recollect.papers.widen2026.settings import DIFFERS, OWN, model, study
+from recollect.study.spec import Study
+
+MIXERS = ("attention", "mamba")
+STEP = 0.5
+"""Decades between the rates tried: best rates this far apart or less are the same."""
+
+
+def _widths(scale: Scale) -> list[int]:
+    return [16, 32, 64] if scale == "tiny" else [32, 64, 128, 256]
+
+
+def width_studies(scale: Scale) -> list[Study]:
+    """Both parametrisations, over widths; muP from the narrowest."""
+    widths = _widths(scale)
+    how = {"width": widths, "parametrisation": ["standard", "mup"], "base_width": widths[0]}
+    return [study("widths", scale, [model(mixer, scale, **how) for mixer in MIXERS])]
+
+
+def best_rates(runs: pd.DataFrame) -> pd.DataFrame:
+    """The logarithm of the best rate of each model, parametrisation and width, with its interval over seeds."""
+    rows = []
+    for names, own in groups(runs, ["model", "model.parametrisation", "model.width"]):
+        row = windows(own.assign(all=""), by="all").iloc[0]
+        low, mean, high = np.log10([float(row[name]) for name in ("best_lr_low", "best_lr", "best_lr_high")])
+        rows.append({**names, "mean": mean, "low": low, "high": high, "count": int(row["seeds"])})
+    columns = ["model", "model.parametrisation", "model.width", "mean", "low", "high", "count"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _moves(mixer: str, parametrisation: str, evidence: Evidence) -> tuple[float, float, dict[str, str]]:
+    """The least and the most decades between the best rates of any two widths that the intervals allow."""
+    table = best_rates(where(evidence.runs, model=mixer, **{"model.parametrisation": parametrisation}))
+    numbers = {f"{mixer}, {parametrisation}, width {row['model.width']}: best rate":
+               f"{10 ** row['mean']:.1e} ({10 ** row['low']:.1e} .. {10 ** row['high']:.1e})"
+               for row in table.to_dict("records")}  # fmt: skip
+    low, high = table["low"].to_numpy(float), table["high"].to_numpy(float)
+    return max(0.0, float(low.max() - high.min())), float(high.max() - low.min()), numbers
+
+
+def _stays(mixer: str, evidence: Evidence) -> Finding:
+    least, most, numbers = _moves(mixer, "mup", evidence)
+    if math.isnan(most):
+        return Finding(None, numbers, "one seed gives no interval")
+    return Finding(True if most <= STEP + 1e-6 else False if least > STEP + 1e-6 else None, numbers)
+
+
+def _shifts(mixer: str, evidence: Evidence) -> Finding:
+    least, most, numbers = _moves(mixer, "standard", evidence)
+    if math.isnan(most):
+        return Finding(None, numbers, "one seed gives no interval")
+    return Finding(True if least > STEP + 1e-6 else False if most <= STEP + 1e-6 else None, numbers)
+
+
+def draw_widths(evidence: Evidence, caption: str) -> Drawing:
+    """The best rate against the width, a line per parametrisation, a panel per mixer."""
+    table = best_rates(evidence.runs)
+    figure = lines_figure(
+        table, "model.width", "model.parametrisation", "model", title="Best rate against width",
+        caption=f"{caption} Band: 95 % interval over seeds.", xlabel="width", ylabel="log10 of the best rate",
+        ylim=None, columns=2,
+    )  # fmt: skip
+    return figure, table
+
+
+WIDTHS = Item(
+    "widths",
+    "Best rate against width",
+    "the best learning rate of models of several widths, by the standard parametrisation and by muP",
+    draw_widths,
+    width_studies,
+    (
+        *(
+            Claim(
+                f"mup-keeps-{mixer}",
+                f"By muP {mixer}'s best rates at all widths lie within {STEP} decades",
+                partial(_stays, mixer),
+                OWN,
+            )
+            for mixer in MIXERS
+        ),
+        *(
+            Claim(
+                f"standard-moves-{mixer}",
+                f"By the standard parametrisation {mixer}'s best rates at two widths lie more than {STEP} decades apart",
+                partial(_shifts, mixer),
+                OWN,
+            )
+            for mixer in MIXERS
+        ),
+    ),
+    DIFFERS,
+)

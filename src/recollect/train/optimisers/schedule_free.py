@@ -1,0 +1,69 @@
+"""Schedule-free AdamW (Defazio et al. 2024); its step is in ops/schedule_free.py.
+
+It needs no decaying rate: what is measured is an average of all points so far, in which a point counts by the square of the
+largest rate until then. Any schedule of its rate is accepted; the authors' is `constant` after warm-up.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from recollect.ops.schedule_free import schedule_free, schedule_free_scales
+from recollect.train.optimisers.base import Group, Optimiser, Parameters, State
+
+
+class ScheduleFree(Optimiser):
+    """Schedule-free AdamW: gradients are taken near, and models measured at, an average of the points so far."""
+
+    weight_decay: float = Field(default=0.1, ge=0)
+    """Decoupled weight decay, as a share of the learning rate."""
+    decay: Literal["all", "matrices"] = "all"
+    """Which parameters decay: all, or only those with two or more axes."""
+    beta1: float = Field(default=0.9, gt=0, lt=1)
+    """How close to the average gradients are taken: at 1 they would be taken there."""
+    beta2: float = Field(default=0.999, ge=0, lt=1)
+    """Decay of the squared gradient's running mean."""
+    eps: float = Field(default=1e-8, gt=0)
+    """What is added to the denominator."""
+    clips_itself: ClassVar[bool] = True
+
+    def start(self, params: Parameters) -> State:
+        first = next(iter(params.values()))
+        zeros = torch.zeros(len(first), dtype=torch.float64, device=first.device)
+        return {
+            "point": {name: p.clone() for name, p in params.items()},
+            "square": {name: torch.zeros_like(p) for name, p in params.items()},
+            "weight": {"largest_rate": zeros, "sum": zeros.clone()},
+        }
+
+    def step(
+        self, params: Parameters, grads: Parameters, state: State, groups: Sequence[Group], number: int | Tensor
+    ) -> None:
+        newest = _weight_of_newest(state["weight"], torch.stack([group.numbers["lr"] for group in groups]).amax(0))
+        for group in groups:
+            scales = schedule_free_scales(group.numbers, number, newest).to(params[group.names[0]].dtype)
+            for name in group.names:
+                decays = self.decay == "all" or params[name].dim() > 2
+                held = state["point"][name], state["square"][name]
+                schedule_free(params[name], grads[name], *held, scales, decays, group.clips)
+
+    def evaluated(self, params: Parameters, state: State, groups: Sequence[Group]) -> Parameters:
+        average = {}
+        for group in groups:
+            for name in group.names:
+                p = params[name]
+                (beta1,) = group.like(p, "beta1")
+                average[name] = p.lerp(state["point"][name], (1 - 1 / beta1).expand_as(p))
+        return {name: average[name] for name in params}
+
+
+def _weight_of_newest(weight: Parameters, rate: Tensor) -> Tensor:
+    """How much the newest point counts in the average: (members,). The rate's scale cancels, so that it is the same for
+    groups whose rates differ by a factor."""
+    weight["largest_rate"].copy_(torch.maximum(weight["largest_rate"], rate))
+    square = weight["largest_rate"].square()
+    weight["sum"].add_(square)
+    return square / weight["sum"].clamp(min=torch.finfo(torch.float64).tiny)
