@@ -16,9 +16,9 @@ from torch.func import vmap
 
 from recollect.ops import external
 from recollect.ops.delta_rule import _gated, _plain, delta_rule_definition
-from recollect.ops.fold import folded
 from recollect.ops.gated_linear_attention import _either as _gla
 from recollect.ops.gated_linear_attention import gated_linear_attention_definition
+from recollect.ops.op import op
 from recollect.ops.ssd import _ssd, ssd_definition
 
 CUDA, CPU = torch.device("cuda"), torch.device("cpu")
@@ -108,11 +108,7 @@ def _fake(x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.empty_like(x), x.new_empty(x.shape[0])
 
 
-def _fake_backward(grad: Tensor, x: Tensor, y: Tensor, kept: Tensor) -> tuple[Tensor]:
-    return (torch.empty_like(x),)
-
-
-double = folded("test_double", *external.offered("double", _forward, _backward, _fake), _fake, _fake_backward)
+double = op("test_double", *external.offered("double", _forward, _backward, _fake), _fake)
 
 
 def _seconds(run) -> float:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from recollect.mixers.attention import Attention
 from recollect.mixers.base import Mixer
-from recollect.ops.fold import folded
+from recollect.ops.op import op
 from recollect.testing import MIXER_CHECKS, TASK_CHECKS, MixerConformance, TaskConformance
 
 WIDTH, LENGTH = 8, 17
@@ -288,7 +288,7 @@ def _times_rows_backward(grad: Tensor, x: Tensor) -> tuple[Tensor]:
     return (grad * len(x),)
 
 
-_scaled = folded("times_rows", _times_rows, _times_rows_backward, _times_rows, _times_rows_backward, saves_output=False)
+_scaled = op("times_rows", _times_rows, _times_rows_backward, _times_rows)
 
 
 class FoldsWrong(Sound):

@@ -15,7 +15,6 @@ values it has; "the model's law" there is the one of this paragraph.
 
 from typing import ClassVar, Literal
 
-import torch
 from torch import Tensor, nn
 
 from recollect.spec import SpecError
@@ -55,13 +54,6 @@ class Mixer(nn.Module):
     def flops(self, length: int) -> int:
         """Floating-point operations of `forward` for one sequence: two for a multiply-add, matrix products and scans only."""
         raise TypeError(f"{type(self).__name__} must define flops")
-
-
-def heard(*parts: nn.Module | None) -> bool:
-    """Whether a hook listens to one of these: then they are called one by one, even where one op does the work of all."""
-    if torch.compiler.is_compiling():
-        return False
-    return any(part is not None and (part._forward_hooks or part._forward_pre_hooks) for part in parts)
 
 
 def linear_flops(length: int, *linears: nn.Linear | None) -> int:

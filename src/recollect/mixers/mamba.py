@@ -14,8 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.mixers.base import Init, Mixer, State, heard, linear_flops
+from recollect.mixers.base import Init, Mixer, State, linear_flops
 from recollect.ops.activations import silu
+from recollect.ops.fused import has_hooks
 from recollect.ops.mamba import mamba, step_and_state
 from recollect.ops.selective_scan import selective_scan, selective_step
 from recollect.ops.short_conv import ShortConv
@@ -71,7 +72,7 @@ class Mamba(Mixer):
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         conv, ssm, inner = self.conv, self.ssm, self.out.in_features
-        if conv is not None and conv.bias is not None and not heard(conv, ssm):
+        if conv is not None and conv.bias is not None and not has_hooks(conv, ssm):
             return self.out(mamba(self.in_proj(x), conv.weight, conv.bias, *ssm.weights()))
         if x.is_cuda:  # one product each, for the gradient of parts of one would be put together by copying
             u, *z = (F.linear(x, part) for part in self.in_proj.weight.split(inner))  # (batch, length, inner)

@@ -12,9 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, divides, heard, linear_flops
+from recollect.mixers.base import Mixer, State, divides, linear_flops
 from recollect.mixers.mamba import step_size_bias
 from recollect.ops.activations import silu, softplus
+from recollect.ops.fused import has_hooks
 from recollect.ops.mamba2 import EPS, mamba2, norm_by_group, unpacked
 from recollect.ops.short_conv import ShortConv
 from recollect.ops.ssd import ssd, ssd_step
@@ -64,7 +65,7 @@ class Mamba2(Mixer):
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         conv, own, w = self.conv, (self.dt_bias, self.A_log, self.D, self.norm.weight), self.in_proj.weight
-        if conv.bias is not None and not heard(self.in_proj, conv, self.norm):
+        if conv.bias is not None and not has_hooks(self.in_proj, conv, self.norm):
             if x.is_cuda:
                 w = F.pad(w, (0, 0, 0, -len(w) % 16))  # rows of a multiple of 32 bytes, as a GPU wants them
             return self.out(mamba2(F.linear(x, w), conv.weight, conv.bias, *own, self.groups))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from recollect.ops.triton import available
+from recollect.ops.fused import use_kernels
 
 
 class Scales(NamedTuple):
@@ -59,7 +59,7 @@ def adamw_definition(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor,
 
 def adamw(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor, decays: bool, clips: bool) -> None:
     """The same; on a GPU in one pass over the numbers. `scales` is in the precision of p."""
-    if available(p):
+    if use_kernels(p):
         from recollect.ops.triton import adamw as kernels
 
         kernels.step(p, g, m, v, scales, decays)

@@ -8,8 +8,9 @@ Shapes: x (..., width), W (vocabulary, width), answers, losses, right (...).
 import torch
 from torch import Tensor
 
-from recollect.ops.fold import folded
-from recollect.ops.triton import available, short_dtype
+from recollect.ops.fused import kernel_dtype
+from recollect.ops.op import op
+from recollect.ops.precision import HALF
 
 MAX_WIDTH = 256
 """Wider hidden states do not fit the kernel's registers."""
@@ -17,14 +18,14 @@ MAX_WIDTH = 256
 
 def cross_entropy(logits: Tensor, answers: Tensor) -> Tensor:
     """Cross-entropy of each answer, in float32 at least: logits (..., vocabulary), answers (...) -> (...)."""
-    logits = logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits
+    logits = logits.float() if logits.dtype in HALF else logits
     return -logits.log_softmax(-1).gather(-1, answers[..., None])[..., 0]
 
 
 def answer_loss(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor]:
     """Losses, and which answers are right; in bf16 on a GPU without ever storing the logits (there ties are right)."""
-    dtype = short_dtype(x)
-    if dtype is not None and available(x) and x.shape[-1] <= MAX_WIDTH:
+    dtype = kernel_dtype(x)
+    if dtype is not None and x.shape[-1] <= MAX_WIDTH:
         rows = x.to(dtype).reshape(1, -1, x.shape[-1])
         losses, _, right = _fused(rows, w[None], answers.reshape(1, -1))
         return losses.view(answers.shape), right.view(answers.shape)
@@ -52,10 +53,4 @@ def _fake(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Tensor
     return losses, losses.new_empty(*losses.shape, 2), torch.empty_like(losses, dtype=torch.bool)
 
 
-def _fake_backward(
-    grad: Tensor, x: Tensor, w: Tensor, answers: Tensor, losses: Tensor, lse: Tensor, right: Tensor
-) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape), w.new_empty(w.shape)
-
-
-_fused = folded("answer_loss", _forward, _backward, _fake, _fake_backward)
+_fused = op("answer_loss", _forward, _backward, _fake, gradients=2)

@@ -23,6 +23,9 @@ from importlib import import_module, metadata
 import torch
 from torch import Tensor
 
+from recollect.ops.op import takes_outputs
+from recollect.ops.precision import HALF
+
 OFFERS = {  # module, function, and its names for our op's tensors, all (rows, length, heads, ...), in our order
     "delta_rule": ("fla.ops.delta_rule", "chunk_delta_rule", ("q", "k", "v", "beta")),
     "gated_delta_rule": ("fla.ops.gated_delta_rule", "chunk_gated_delta_rule", ("q", "k", "v", "beta", "g")),
@@ -58,13 +61,13 @@ def usable(op: str, device: torch.device) -> str | None:
     return None
 
 
-def worth_asking(x: Tensor) -> bool:
-    """What can be told of x while a graph is traced: for an op that without theirs is better left to the compiler."""
+def may_serve(x: Tensor) -> bool:
+    """What is known of x while a graph is traced: for an op that without theirs is better left to the compiler."""
     return INSTALLED and x.is_cuda and os.environ.get("RECOLLECT_EXTERNAL") != "0"
 
 
 def offered(op: str, forward: Callable, backward: Callable, fake: Callable) -> tuple[Callable, Callable]:
-    """`forward` and `backward` of our op, as `folded` takes them, that leave to theirs the shapes at which they win."""
+    """`forward` and `backward` of our op, as `op` takes them, that leave to theirs the shapes at which they win."""
     inputs = len(inspect.signature(forward).parameters)
 
     @functools.wraps(forward)
@@ -85,13 +88,13 @@ def offered(op: str, forward: Callable, backward: Callable, fake: Callable) -> t
 
 
 def _theirs_win(op: str, forward: Callable, backward: Callable, tensors: Sequence[Tensor]) -> bool:
-    if tensors[0].dtype not in (torch.bfloat16, torch.float16) or usable(op, tensors[0].device):
+    if tensors[0].dtype not in HALF or usable(op, tensors[0].device):
         return False
-    takes = len(inspect.signature(backward).parameters)  # it may do without the outputs
 
     def ours() -> list[Tensor]:
         outputs = forward(*tensors)
-        return [outputs[0], *backward(*(outputs[0].sign(), *tensors, *outputs)[:takes])]
+        saved = outputs if takes_outputs(forward, backward) else ()
+        return [outputs[0], *backward(outputs[0].sign(), *tensors, *saved)]
 
     def theirs() -> list[Tensor]:
         return [_forward(op, tensors), *_backward(op, expected[0].sign(), tensors)]

@@ -15,10 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from recollect.ops.activations import silu
-from recollect.ops.fold import folded
+from recollect.ops.fused import kernel_dtype
+from recollect.ops.op import op
 from recollect.ops.selective_scan import selective_scan, side_by_side
 from recollect.ops.short_conv import LONGEST, short_conv
-from recollect.ops.triton import available, short_dtype
 
 
 def mamba_definition(
@@ -37,7 +37,7 @@ def mamba(
 ) -> Tensor:
     """The same, as one op where our kernels apply."""
     # Backward finds y in out, however far shut the gate is: float16's range is too short for that.
-    if short_dtype(projected) != torch.bfloat16 or not available(projected) or taps.shape[1] > LONGEST:
+    if kernel_dtype(projected) != torch.bfloat16 or taps.shape[1] > LONGEST:
         return mamba_definition(projected, taps, b, w_x, w_dt, b_dt, A_log, D)
     return _by_kernels(projected.to(torch.bfloat16), taps, b, w_x, w_dt, b_dt, A_log, D)
 
@@ -142,12 +142,4 @@ def _fake(
     return out.flatten(0, 1), x, mixed, dt, kept
 
 
-def _fake_backward(
-    grad: Tensor, projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, own: Tensor,
-    out: Tensor, x: Tensor, mixed: Tensor, dt: Tensor, kept: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    a, b, c, d, e = (t.new_empty(t.shape) for t in (projected, taps, w_x, w_dt, own))
-    return a, b, c, d, e
-
-
-_op = folded("mamba", _forward, _backward, _fake, _fake_backward)
+_op = op("mamba", _forward, _backward, _fake)

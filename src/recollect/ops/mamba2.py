@@ -17,11 +17,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from recollect.ops.activations import silu, softplus
-from recollect.ops.fold import folded
-from recollect.ops.linear_attention import kernel_serves
+from recollect.ops.fused import chunk_dtype
+from recollect.ops.op import op
 from recollect.ops.short_conv import LONGEST, short_conv
 from recollect.ops.ssd import ssd
-from recollect.ops.triton import short_dtype
 
 EPS = 1e-5
 WIDEST = 8192
@@ -53,9 +52,10 @@ def mamba2(
 ) -> Tensor:
     """The same, as one op where our kernels apply."""
     x, B, _ = _views(_parts(projected, len(w), len(taps), len(D))[1], len(w), len(D), groups)
-    if not kernel_serves(x, B) or taps.shape[1] > LONGEST or len(w) > WIDEST:
+    dtype = chunk_dtype(x, B)
+    if dtype is None or taps.shape[1] > LONGEST or len(w) > WIDEST:
         return mamba2_definition(projected, taps, b, b_dt, A_log, D, w, groups)
-    return _by_kernels(projected.to(short_dtype(projected)), taps, b, b_dt, A_log, D, w, groups)
+    return _by_kernels(projected.to(dtype), taps, b, b_dt, A_log, D, w, groups)
 
 
 def _by_kernels(
@@ -63,7 +63,7 @@ def _by_kernels(
 ) -> Tensor:
     """In the precision of `projected`."""
     taps = torch.cat([taps, b[:, None]], dim=1)
-    return _op(projected, *(t.float()[None] for t in (taps, b_dt, A_log, D, w)), projected.new_empty(1, groups, 0))[0]
+    return _op(projected, *(t.float()[None] for t in (taps, b_dt, A_log, D, w)), groups)[0]
 
 
 def unpacked(xBC: Tensor, inner: int, heads: int, groups: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -87,11 +87,11 @@ def _parts(projected: Tensor, inner: int, channels: int, heads: int) -> tuple[Te
     return projected[..., :inner], projected[..., inner:dt], projected[..., dt : dt + heads]
 
 
-# In the op each member has its own taps (with b as the last column), b_dt, A_log, D and w; `like` is (1, groups, 0).
+# In the op each member has its own taps (with b as the last column), b_dt, A_log, D and w.
 
 
 def _forward(
-    projected: Tensor, taps: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, like: Tensor
+    projected: Tensor, taps: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, groups: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """out, and for backward xBC, y, states and decays."""
     from recollect.ops.triton import gated_norm, short_conv, ssd
@@ -99,15 +99,15 @@ def _forward(
     inner, (members, heads) = w.shape[1], D.shape
     z, xBC, dt = _parts(projected, inner, taps.shape[1], heads)
     xBC = short_conv.forward(xBC.unflatten(0, (members, -1)), taps, "silu", True).flatten(0, 1)
-    x, B, C = _views(xBC, inner, heads, like.shape[1])
+    x, B, C = _views(xBC, inner, heads, groups)
     y, kept, decay = ssd.forward(x, ssd.Mamba2(dt, b_dt, A_log, D), B, C)
-    by_group = _by_group(like.shape[1], *_tokens(members, y.flatten(2), z), w)
+    by_group = _by_group(groups, *_tokens(members, y.flatten(2), z), w)
     out = _joined([gated_norm.forward(y_g, z_g, w_g, EPS) for y_g, z_g, w_g in by_group])
     return out.view(z.shape), xBC, y, kept, decay
 
 
 def _backward(
-    grad: Tensor, projected: Tensor, taps: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, like: Tensor,
+    grad: Tensor, projected: Tensor, taps: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, groups: int,
     out: Tensor, xBC: Tensor, y: Tensor, kept: Tensor, decay: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     from recollect.ops.triton import gated_norm, short_conv, ssd
@@ -117,10 +117,10 @@ def _backward(
     dprojected, dxBC = projected.new_empty(projected.shape), xBC.new_empty(xBC.shape)
     (z, before, dt), (dz, dbefore, _) = (_parts(t, inner, channels, heads) for t in (projected, dprojected))
     grad, y, z, dz = _tokens(members, grad, y.flatten(2), z, dz)
-    by_group = _by_group(like.shape[1], grad, y, z, w, dz)
+    by_group = _by_group(groups, grad, y, z, w, dz)
     grads = [gated_norm.backward(g, y_g, z_g, w_g, EPS, dz_g) for g, y_g, z_g, w_g, dz_g in by_group]
     dy, dw = (_joined(list(parts)) for parts in zip(*grads, strict=True))
-    (x, B, C), (dx, dB, dC) = (_views(t, inner, heads, like.shape[1]) for t in (xBC, dxBC))
+    (x, B, C), (dx, dB, dC) = (_views(t, inner, heads, groups) for t in (xBC, dxBC))
     ddt = projected.new_empty(
         *projected.shape[:2], projected.shape[2] - inner - channels
     )  # and zeros where nothing is read
@@ -147,24 +147,15 @@ def _joined(parts: list[Tensor]) -> Tensor:
 
 
 def _fake(
-    projected: Tensor, taps: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, like: Tensor
+    projected: Tensor, taps: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, groups: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     from recollect.ops.triton import ssd
 
     (rows, length), inner, heads = projected.shape[:2], w.shape[1], D.shape[1]
     xBC = projected.new_empty(rows, length, taps.shape[1])
-    x, _, C = _views(xBC, inner, heads, like.shape[1])
+    x, _, C = _views(xBC, inner, heads, groups)
     y, kept = ssd.outputs(C, x, False)
     return projected.new_empty(rows, length, inner), xBC, y, kept, D.new_empty(rows, heads, 3, length)
 
 
-def _fake_backward(
-    grad: Tensor, projected: Tensor, taps: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, like: Tensor,
-    out: Tensor, xBC: Tensor, y: Tensor, kept: Tensor, decay: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    inputs = (projected, taps, b_dt, A_log, D, w)
-    dprojected, dtaps, db_dt, dA_log, dD, dw = (t.new_empty(t.shape) for t in inputs)
-    return dprojected, dtaps, db_dt, dA_log, dD, dw
-
-
-_op = folded("mamba2", _forward, _backward, _fake, _fake_backward)
+_op = op("mamba2", _forward, _backward, _fake)

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from recollect.ops.activations import softplus
-from recollect.ops.fold import folded
-from recollect.ops.linear_attention import precise
-from recollect.ops.triton import available
+from recollect.ops.fused import use_kernels
+from recollect.ops.op import op
+from recollect.ops.precision import in_float32
 
 CHUNK = 16
 """Steps between the states that are kept for backward; those in between are computed again."""
@@ -47,7 +47,7 @@ def selective_scan_definition(
 
 def selective_scan(x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
     """The same with its own backward, which keeps few of the states, through our kernels where they apply."""
-    if not available(x):
+    if not use_kernels(x):
         return _step_by_step(x, dt, bias, A, B, C, D)
     y, _ = _kernels(*(t.unsqueeze(0) for t in (x, dt, side_by_side(bias, A, D), torch.cat([B, C], dim=-1))))
     return y.squeeze(0)
@@ -58,7 +58,7 @@ def side_by_side(bias: Tensor, A: Tensor, D: Tensor) -> Tensor:
     return torch.cat([A.mT.float(), bias[..., None, :].float(), D[..., None, :].float()], dim=-2)
 
 
-@precise
+@in_float32
 def _step_by_step(x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
     """All rows and channels at once; one state in `CHUNK` is kept."""
     delta = softplus(dt + bias)
@@ -124,14 +124,7 @@ def _fake(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor) -> tuple[Te
     return torch.empty_like(u), u.new_empty(groups, batch, -(-length // CHUNK), A.shape[2], channels)
 
 
-def _fake_backward(
-    grad: Tensor, u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    du, ddelta, dA, dB, dC = (torch.empty_like(t) for t in (u, delta, A, B, C))
-    return du, ddelta, dA, dB, dC
-
-
-_scan = folded("selective_scan", _forward, _backward, _fake, _fake_backward)
+_scan = op("selective_scan", _forward, _backward, _fake)
 
 
 # The kernels take x, dt, B and C as they come, each in its own dtype, and sum in float32.
@@ -158,11 +151,4 @@ def _kernel_fake(x: Tensor, dt: Tensor, own: Tensor, BC: Tensor) -> tuple[Tensor
     return kernels.outputs(x, own)
 
 
-def _kernel_fake_backward(
-    grad: Tensor, x: Tensor, dt: Tensor, own: Tensor, BC: Tensor, y: Tensor, kept: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    dx, ddt, down, dBC = (t.new_empty(t.shape) for t in (x, dt, own, BC))
-    return dx, ddt, down, dBC
-
-
-_kernels = folded("selective_scan_kernel", _kernel_forward, _kernel_backward, _kernel_fake, _kernel_fake_backward)
+_kernels = op("selective_scan_kernel", _kernel_forward, _kernel_backward, _kernel_fake)

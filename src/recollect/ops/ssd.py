@@ -13,16 +13,15 @@ Shapes: x (batch, length, heads, p), log_a (batch, length, heads), B, C (batch, 
 Glossary: h = state; a = decay in (0, 1], given as its logarithm; B, C = keys and queries; x = values.
 """
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops.chunks import segment_sum, states_before
 from recollect.ops.external import offered
-from recollect.ops.fold import folded
-from recollect.ops.linear_attention import kernel_serves, precise
-from recollect.ops.triton import short_dtype
+from recollect.ops.fused import chunk_dtype
+from recollect.ops.op import op
+from recollect.ops.precision import in_float32
 
 CHUNK = 64
 """The longest chunk: within it work grows with its square, between chunks with their number."""
@@ -47,13 +46,13 @@ def ssd_definition(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
 
 def ssd(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
     """The same in chunks, through our kernel where it applies."""
-    if not kernel_serves(x, B, C):
+    dtype = chunk_dtype(x, B, C)
+    if dtype is None:
         return _by_chunks(x, log_a, B, C)
-    dtype = short_dtype(x)
     return _ssd(x.to(dtype), log_a.float(), B.to(dtype), C.to(dtype))[0].to(x.dtype)
 
 
-@precise
+@in_float32
 def _by_chunks(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
     """Decays are exponentials of sums of log_a over segments: never above 1, never a difference."""
     length = x.shape[1]
@@ -67,37 +66,15 @@ def _by_chunks(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
         to_end = log_decay[..., -1, :, None].exp()  # what is left of token s at the end of its chunk
         written = B.transpose(-1, -2) @ (to_end * x)  # (batch, chunks, heads, n, p)
         since_start = log_a.cumsum(-1)
-        h = _before_each(written, since_start[..., -1])
+        h = states_before(written, since_start[..., -1, None, None].exp(), dim=1)
         y = y + (C @ h) * since_start.exp()[..., None]
     return y.transpose(2, 3).flatten(1, 2)[:, :length]
-
-
-def segment_sum(log_a: Tensor) -> Tensor:
-    """(..., length) -> (..., length, length): at (t, s) the sum over s < r <= t, -inf where s > t.
-
-    Each segment is summed by itself: differences of one running sum would lose small decays behind a large one.
-    """
-    size = log_a.shape[-1]
-    at_or_after = torch.ones(size, size, dtype=torch.bool, device=log_a.device).tril()
-    terms = log_a[..., None].expand(*log_a.shape, size).masked_fill(~at_or_after.tril(-1), 0)
-    return terms.cumsum(-2).masked_fill(~at_or_after, -math.inf)
 
 
 def _chunked(t: Tensor, chunks: int, size: int) -> Tensor:
     """(batch, length, heads, dim) -> (batch, chunks, heads, size, dim), zeros after the end."""
     padded = F.pad(t, (0, 0, 0, 0, 0, chunks * size - t.shape[1]))
     return padded.unflatten(1, (chunks, size)).transpose(2, 3)
-
-
-def _before_each(written: Tensor, log_decay: Tensor) -> Tensor:
-    """The state before each chunk, from what each chunk writes and how much each forgets."""
-    decay = log_decay.exp()[..., None, None]  # (batch, chunks, heads, 1, 1)
-    h = torch.zeros_like(written[:, 0])
-    states = [h]
-    for k in range(written.shape[1] - 1):
-        h = decay[:, k] * h + written[:, k]
-        states.append(h)
-    return torch.stack(states, dim=1)
 
 
 # The kernels as an op.
@@ -125,11 +102,4 @@ def _fake(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tenso
     return kernels.outputs(C, x, False)
 
 
-def _fake_backward(
-    grad: Tensor, x: Tensor, log_a: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    dx, dlog_a, dB, dC = (t.new_empty(t.shape) for t in (x, log_a, B, C))
-    return dx, dlog_a, dB, dC
-
-
-_ssd = folded("ssd", *offered("ssd", _forward, _backward, _fake), _fake, _fake_backward)
+_ssd = op("ssd", *offered("ssd", _forward, _backward, _fake), _fake)

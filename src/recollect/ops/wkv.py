@@ -18,8 +18,9 @@ import math
 import torch
 from torch import Tensor
 
-from recollect.ops.fold import folded
-from recollect.ops.triton import available
+from recollect.ops.fused import use_kernels
+from recollect.ops.op import op
+from recollect.ops.precision import wide
 
 WkvState = tuple[Tensor, Tensor, Tensor]
 """Numerator and denominator, divided by e^m, and m: each (batch, channels)."""
@@ -56,7 +57,7 @@ def wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def _forward(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
-    if available(k):
+    if use_kernels(k):
         from recollect.ops.triton import wkv as kernels
 
         return (kernels.forward(w, u, k, v),)
@@ -64,7 +65,7 @@ def _forward(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
 
 
 def _backward(grad: Tensor, w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    if available(k):
+    if use_kernels(k):
         from recollect.ops.triton import wkv as kernels
 
         return kernels.backward(grad, w, u, k, v)
@@ -86,7 +87,7 @@ def _backward(grad: Tensor, w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple
 
 def _grouped(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
     """w, u (groups, 1, 1, channels) and k, v (groups, batch, length, channels), in float32 at least."""
-    w, u, k, v = (t.to(torch.promote_types(t.dtype, torch.float32)) for t in (w, u, k, v))
+    w, u, k, v = (t.to(wide(t.dtype)) for t in (w, u, k, v))
     return [w[:, None, None], u[:, None, None], *(t.unflatten(0, (w.shape[0], -1)) for t in (k, v))]
 
 
@@ -116,13 +117,4 @@ def _decayed_sums(w: Tensor, k: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, T
     return sums[0, :, :, :-1], sums[1, :, :, :-1], before
 
 
-def _fake(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
-    return (v.new_empty(v.shape),)
-
-
-def _fake_backward(grad: Tensor, w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    dw, du, dk, dv = (t.new_empty(t.shape) for t in (w, u, k, v))
-    return dw, du, dk, dv
-
-
-_wkv = folded("wkv", _forward, _backward, _fake, _fake_backward, saves_output=False)
+_wkv = op("wkv", _forward, _backward, fake=lambda w, u, k, v: (v.new_empty(v.shape),))

@@ -15,6 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops.chunks import chunked, states_before
+from recollect.ops.precision import wide
+
 CHUNK = 32
 """Tokens a chunk, a power of two: the fastest of 16, 32 and 64 for rows of 64 tokens with heads of 64."""
 
@@ -40,7 +43,9 @@ def wkv6(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, u: Tensor) -> Tensor:
     """The same in chunks, in float32 at least: (batch, heads, length, dim_v)."""
     dtype, length = v.dtype, r.shape[2]
     chunk = min(CHUNK, 2 ** (length - 1).bit_length())
-    r, k, v, log_w = (_chunked(t, chunk) for t in (r, k, v, log_w))  # (batch, heads, chunks, chunk, dim)
+    r, k, v, log_w = (
+        chunked(t.to(wide(t.dtype)), chunk) for t in (r, k, v, log_w)
+    )  # (batch, heads, chunks, chunk, dim)
     after = log_w.cumsum(-2)  # log decay from the chunk's start through each token
     before = after - log_w
     present = (r * u[:, None, None] * k).sum(-1, keepdim=True) * v
@@ -49,21 +54,11 @@ def wkv6(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, u: Tensor) -> Tensor:
     return y.flatten(2, 3)[:, :, :length].to(dtype)
 
 
-def _chunked(x: Tensor, chunk: int) -> Tensor:
-    """Zeros to whole chunks (a key of 0 adds nothing, a log decay of 0 keeps all), and the length split."""
-    x = x.to(torch.promote_types(x.dtype, torch.float32))
-    return F.pad(x, (0, 0, 0, -x.shape[2] % chunk)).unflatten(2, (-1, chunk))
-
-
 def _states(k: Tensor, v: Tensor, after: Tensor) -> Tensor:
     """The state at each chunk's start."""
     whole = after[..., -1:, :]
     added = (k * (whole - after).exp()).transpose(-1, -2) @ v  # what a chunk leaves: (batch, heads, chunks, dim, dim_v)
-    kept = whole.exp().transpose(-1, -2)
-    states = [torch.zeros_like(added[:, :, 0])]
-    for n in range(added.shape[2] - 1):
-        states.append(kept[:, :, n] * states[-1] + added[:, :, n])
-    return torch.stack(states, dim=2)
+    return states_before(added, whole.exp().transpose(-1, -2), dim=2)
 
 
 def _within(r: Tensor, k: Tensor, v: Tensor, before: Tensor, after: Tensor) -> Tensor:

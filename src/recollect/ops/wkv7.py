@@ -17,8 +17,10 @@ Dividing by d_t is safe since RWKV-7 keeps log_w above -e^{-1/2}: d_t > 6e-5 in 
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+
+from recollect.ops.chunks import chunked
+from recollect.ops.precision import wide
 
 CHUNK = 16
 """Tokens a chunk."""
@@ -44,7 +46,9 @@ def wkv7_definition(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, a: Tensor, b
 def wkv7(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """The same in chunks, in float32 at least: (batch, heads, length, dim_v)."""
     dtype, length = v.dtype, r.shape[2]
-    r, k, v, log_w, a, b = (_chunked(x) for x in (r, k, v, log_w, a, b))  # (batch, heads, chunks, chunk, dim)
+    r, k, v, log_w, a, b = (
+        chunked(x.to(wide(x.dtype)), CHUNK) for x in (r, k, v, log_w, a, b)
+    )  # (batch, heads, chunks, chunk, dim)
     d = log_w.cumsum(-2)
     r, a = r * d.exp(), a * (d - log_w).exp()
     b, k = b * (-d).exp(), k * (-d).exp()
@@ -58,12 +62,6 @@ def wkv7(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, a: Tensor, b: Tensor) -
     y = r @ S.transpose(-1, -2)
     y = y + (r @ b.transpose(-1, -2)).tril() @ U + (r @ k.transpose(-1, -2)).tril() @ v
     return y.flatten(2, 3)[:, :, :length].to(dtype)
-
-
-def _chunked(x: Tensor) -> Tensor:
-    """Zeros to whole chunks, and the length split."""
-    x = x.to(torch.promote_types(x.dtype, torch.float32))
-    return F.pad(x, (0, 0, 0, -x.shape[2] % CHUNK)).unflatten(2, (-1, CHUNK))
 
 
 def _states(
