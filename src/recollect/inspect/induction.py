@@ -43,7 +43,7 @@ def prefix_matching_score(weights: Tensor, tokens: Tensor, positions: Tensor | N
 def induction_scores(model: nn.Module, tokens: Tensor, positions: Tensor | None = None) -> pd.DataFrame:
     """One row per attention layer (`place`, its dotted name) and `head`: `previous_token` and `prefix_matching`."""
     rows = []
-    for place, mixer, x in mixer_inputs(model, tokens, (Attention,)):
+    for place, mixer, x in mixer_inputs(model, tokens, Attention):
         weights = mixing_matrix(mixer, x)
         scores = previous_token_score(weights).tolist(), prefix_matching_score(weights, tokens, positions).tolist()
         for head, (previous, prefix) in enumerate(zip(*scores, strict=True)):

@@ -17,6 +17,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
+from recollect.ops.norms import Norm
 from recollect.spec import SpecError
 
 State = dict[str, Tensor]
@@ -39,6 +40,21 @@ class Mixer(nn.Module):
         """(batch, length, width) -> (batch, length, width), causal."""
         raise TypeError(f"{type(self).__name__} must define forward")
 
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:
+        """The part of `forward` that moves information between tokens: linear in the values, of the values' shape.
+
+        x is what `forward` takes; it decides all else, such as queries, keys, decays and gates, and the values where none are
+        given. Values are (batch, length, heads, dim) where the channels of a head are mixed alike: `mix` then takes any dim.
+        They are (batch, length, channels) where every channel is mixed in its own way. With `mix` a mixer has mixing matrices
+        (inspect/mixing.py). Where one op does the work of `forward`, `mix` is its definition.
+        """
+        raise TypeError(f"{type(self).__name__} must define mix")
+
+    def after_norm(self, norm: Norm, x: Tensor) -> Tensor:
+        """self(norm(x)), which training on a GPU calls in its place: a mixer may put the norm's scale into its first linear map
+        (ops/norms.py). Hooks of the mixer itself are heeded: with them the model calls it after the norm."""
+        return self(norm(x))
+
     def initial_state(self, batch: int) -> State:
         """The state before the first token."""
         raise TypeError(f"{type(self).__name__} must define initial_state")
@@ -54,6 +70,12 @@ class Mixer(nn.Module):
     def flops(self, length: int) -> int:
         """Floating-point operations of `forward` for one sequence: two for a multiply-add, matrix products and scans only."""
         raise TypeError(f"{type(self).__name__} must define flops")
+
+
+def defines(module: nn.Module, method: str) -> bool:
+    """Whether a module has a method of its own (`Mixer` only says that there should be one)."""
+    own = getattr(type(module), method, None)
+    return own is not None and own is not getattr(Mixer, method, None)
 
 
 def linear_flops(length: int, *linears: nn.Linear | None) -> int:

@@ -63,11 +63,15 @@ class Hyena(Mixer):
             self.filters.reset()
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
+        return self.out(self.mix(x))
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, width), the values too
         *gates, v = self.short(self.project(x)).chunk(self.order + 1, dim=-1)
+        v = v if values is None else values
         for gate, filter, skip in zip(gates, self.filters(x.shape[1]), self.skip, strict=False):
             v = gate * v
             v = long_conv(v, filter) + skip.to(v.dtype) * v
-        return self.out(gates[-1] * v)
+        return gates[-1] * v
 
     def initial_state(self, batch: int) -> State:
         empty = self.skip.new_zeros(batch, 0, self.out.in_features)

@@ -63,10 +63,12 @@ class LinearAttention(Mixer):
         self.convs = cast(dict[str, ShortConv], nn.ModuleDict(convs))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        convolved = {name: conv(x) for name, conv in self.convs.items()}
-        q, k, v = (t.transpose(1, 2) for t in self._project(x, convolved))  # (batch, h, length, dim)
-        y = linear_attention(q, k, v, self.feature, self.normalise)  # (batch, h, length, d)
-        return self.out(y.transpose(1, 2).flatten(2))
+        return self.out(self.mix(x).flatten(2))
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, h, d)
+        q, k, v = self._project(x, {name: conv(x) for name, conv in self.convs.items()})
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v if values is None else values))  # (batch, h, length, dim)
+        return linear_attention(q, k, v, self.feature, self.normalise).transpose(1, 2)
 
     def _project(self, x: Tensor, convolved: dict[str, Tensor]) -> list[Tensor]:
         """Queries, keys and values, each from x or from its own convolution of x: three of (..., h, dim)."""

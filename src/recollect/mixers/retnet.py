@@ -34,8 +34,11 @@ class RetNet(Mixer):
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        q, k, v = self._project(x, torch.arange(x.shape[1], device=x.device))  # (batch, length, h, d)
-        return self._finish(ssd(v, self._log_gamma(v), k, q), x)
+        return self._finish(self.mix(x), x)
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, h, d)
+        q, k, v = self._project(x, torch.arange(x.shape[1], device=x.device))
+        return ssd(v if values is None else values, self._log_gamma(v), k, q)
 
     def _project(self, x: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Turned queries, turned and scaled keys, and values: three of (batch, length, h, d)."""

@@ -52,7 +52,11 @@ class RWKV(Mixer):
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         r, k, v = self._project(x, shifted(x))
-        return self.out(r * wkv(self.time_decay.exp(), self.time_first, k, v))
+        return self.out(r * self._average(k, v))
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, width), the values too
+        _, k, v = self._project(x, shifted(x))
+        return self._average(k, v if values is None else values)
 
     def _project(self, x: Tensor, last: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Receptance in (0, 1), key and value from each token and the one before it."""
@@ -60,6 +64,9 @@ class RWKV(Mixer):
         v = self.value(x * self.time_mix_v + last * (1 - self.time_mix_v))
         r = self.receptance(x * self.time_mix_r + last * (1 - self.time_mix_r))
         return sigmoid(r), k, v
+
+    def _average(self, k: Tensor, v: Tensor) -> Tensor:
+        return wkv(self.time_decay.exp(), self.time_first, k, v)
 
     def initial_state(self, batch: int) -> State:
         last = self.key.weight.new_zeros(batch, self.key.in_features)

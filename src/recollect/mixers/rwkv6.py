@@ -38,7 +38,7 @@ class RWKV6(Mixer):
         usual, eager = channel**early, channel ** (0.5 * early)
         mixes = [usual, usual, usual + 0.3 * late, eager, eager]
         self.mix_x = nn.Parameter(1 - usual)
-        self.mix = nn.Parameter(1 - torch.stack(mixes))  # of w, k, v, r, g: (5, width)
+        self.mu = nn.Parameter(1 - torch.stack(mixes))  # of w, k, v, r, g: (5, width)
         self.mix_A = nn.Parameter(torch.zeros(width, 5 * mix_rank))
         self.mix_B = nn.Parameter(torch.empty(5, mix_rank, width).uniform_(-0.01, 0.01))
         self.decay = nn.Parameter(-6 + 5 * spread(width) ** (0.7 + 1.3 * late))
@@ -54,15 +54,21 @@ class RWKV6(Mixer):
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         *inputs, g = self._project(x, shifted(x))
-        r, k, v, log_w = (t.transpose(1, 2) for t in inputs)  # (batch, heads, length, dim)
-        y = wkv6(r, k, v, log_w, self.bonus).transpose(1, 2)
-        return self.out(self.norm(y).flatten(-2) * g)
+        return self.out(self.norm(self._scan(*inputs)).flatten(-2) * g)
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, heads, dim)
+        r, k, v, log_w, _ = self._project(x, shifted(x))
+        return self._scan(r, k, v if values is None else values, log_w)
+
+    def _scan(self, *inputs: Tensor) -> Tensor:
+        """wkv6 of r, k, v and the log decay, (batch, length, heads, dim) each."""
+        return wkv6(*(t.transpose(1, 2) for t in inputs), self.bonus).transpose(1, 2)
 
     def _project(self, x: Tensor, last: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """r, k, v and the log decay (..., heads, dim), and the gate (..., width)."""
         apart = last - x
         low = torch.tanh((x + apart * self.mix_x) @ self.mix_A).unflatten(-1, (5, -1))  # (..., 5, rank)
-        parts = zip(self.mix, low.unbind(-2), self.mix_B, strict=True)
+        parts = zip(self.mu, low.unbind(-2), self.mix_B, strict=True)
         w, k, v, r, g = (x + apart * (mu + part @ B) for mu, part, B in parts)
         speed = self.decay + torch.tanh(w @ self.decay_A) @ self.decay_B
         log_w = -speed.clamp(max=4).exp()  # e^{-e^4} = 2e-24 is nothing; beyond lies overflow

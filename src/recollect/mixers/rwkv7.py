@@ -40,7 +40,7 @@ class RWKV7(Mixer):
         heads = divides("rwkv7: head_dim", self.dim, width)
         channel = torch.arange(width) / width
         powers = {"r": (0.2, 0.0), "w": (0.9, 0.0), "k": (0.9, 0.4), "v": (0.4, 0.6), "a": (0.9, 0.0), "g": (0.2, 0.0)}
-        self.mix = nn.Parameter(torch.stack([1 - (channel ** (p * early) + q * late) for p, q in powers.values()]))
+        self.mu = nn.Parameter(torch.stack([1 - (channel ** (p * early) + q * late) for p, q in powers.values()]))
         self.decay = nn.Parameter(-6.5 + 5 * spread(width) ** (0.85 + late**0.5))
         self.decay_A, self.decay_B = _low_rank(width, 1.8 * width**0.5)
         self.rate = nn.Parameter(torch.zeros(width))
@@ -56,13 +56,20 @@ class RWKV7(Mixer):
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        r, k, v, *others, g = self._project(x, shifted(x))
-        y = wkv7(*(t.transpose(1, 2) for t in (r, k, v, *others))).transpose(1, 2)  # (batch, length, heads, dim)
-        return self._read(y, r, k, v, g)
+        *inputs, g = self._project(x, shifted(x))
+        return self._read(self._scan(*inputs), *inputs[:3], g)
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, heads, dim)
+        r, k, v, *others, _ = self._project(x, shifted(x))
+        return self._scan(r, k, v if values is None else values, *others)
+
+    def _scan(self, *inputs: Tensor) -> Tensor:
+        """wkv7 of what the state takes, (batch, length, heads, dim) each."""
+        return wkv7(*(t.transpose(1, 2) for t in inputs)).transpose(1, 2)
 
     def _project(self, x: Tensor, last: Tensor) -> tuple[Tensor, ...]:
         """What the state takes: r, k, v, log decay, minus kappa and a kappa (..., heads, dim); and the gate (..., width)."""
-        r, w, k, v, a, g = (x[..., None, :] + (last - x)[..., None, :] * self.mix).unbind(-2)
+        r, w, k, v, a, g = (x[..., None, :] + (last - x)[..., None, :] * self.mu).unbind(-2)
         log_w = -math.exp(-0.5) * sigmoid(self.decay + torch.tanh(w @ self.decay_A) @ self.decay_B)
         a = sigmoid(self.rate + (a @ self.rate_A) @ self.rate_B)
         r, k, v = self.receptance(r), self.key(k), self.value(v)

@@ -27,11 +27,10 @@ def kernel_dtype(x: Tensor) -> torch.dtype | None:
     return half_dtype(x) if use_kernels(x) else None
 
 
-def chunk_dtype(*tensors: Tensor) -> torch.dtype | None:
-    """The same for kernels whose state must fit the registers of a GPU; float16 is widened there, its range being too short."""
-    dtype = kernel_dtype(tensors[0])
-    largest = 128 if dtype == torch.bfloat16 else 64
-    return dtype if all(x.shape[-1] <= largest for x in tensors) else None
+def chunk_dtype(x: Tensor, *sizes: int) -> torch.dtype | None:
+    """The same for kernels that hold a state of these sizes in registers; float16 is widened there, its range being too short."""
+    dtype = kernel_dtype(x)
+    return dtype if max(sizes) <= (128 if dtype == torch.bfloat16 else 64) else None
 
 
 def has_hooks(*parts: nn.Module | None) -> bool:

@@ -75,7 +75,7 @@ def linear_attention_definition(
 
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, feature: Feature = "elu", normalise: bool = True) -> Tensor:
     """The same by chunks, through our kernel where it applies."""
-    dtype = chunk_dtype(q, k, v)
+    dtype = chunk_dtype(q, q.shape[-1], v.shape[-1])
     if feature == "taylor" or dtype is None:
         return _by_chunks(q, k, v, feature, normalise)
     by_time = (x.to(dtype).transpose(1, 2) for x in (q, k, v))  # (batch, length, heads, dim)

@@ -1,10 +1,10 @@
-"""Mamba (Gu & Dao 2023) between its two outer projections.
+"""Mamba (Gu & Dao 2023) between its input and its output projection, as one op on a GPU.
 
-    u = silu(conv(u))        dt, B, C = W_dt W_r u, W_B u, W_C u
-    out = selective_scan(u, dt, b_dt, -exp(A_log), B, C, D) * silu(z)        (ops/selective_scan.py)
+    u, z = W_in x        u = silu(conv(u))        dt, B, C = W_dt W_r u, W_B u, W_C u
+    out = selective_scan(u, dt, b_dt, -exp(A_log), B, C, D) * silu(z)        (mixers/mamba.py says it part by part)
 
-On a GPU all of it is one op: its parts read where they lie in the projection, and leave their gradients side by side, so that
-the projection and its gradients are one product each.
+The op's parts read where they lie in the projection, and leave their gradients side by side, so that the projection and its
+gradients are one product each.
 
 Shapes: projected (batch, length, 2 inner): u, then z, or u alone where there is no gate; taps (inner, kernel), b (inner,),
 w_x (r + 2 n, inner): W_r, then W_B and W_C; w_dt (inner, r), b_dt, D (inner,), A_log (inner, n), out (batch, length, inner).
@@ -12,34 +12,31 @@ w_x (r + 2 n, inner): W_r, then W_B and W_C; w_dt (inner, r), b_dt, D (inner,), 
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from recollect.ops.activations import silu
-from recollect.ops.fused import kernel_dtype
+from recollect.ops.fused import has_hooks, kernel_dtype
 from recollect.ops.op import op
-from recollect.ops.selective_scan import selective_scan, side_by_side
-from recollect.ops.short_conv import LONGEST, short_conv
+from recollect.ops.selective_scan import side_by_side
+from recollect.ops.short_conv import LONGEST, ShortConv
 
 
-def mamba_definition(
-    projected: Tensor, taps: Tensor, b: Tensor, w_x: Tensor, w_dt: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor
-) -> Tensor:
-    """Op by op."""
-    u, *z = projected.split(len(D), dim=-1)
-    u = short_conv(u, taps, b, "silu")
-    dt, B, C = step_and_state(u, w_x, w_dt)
-    y = selective_scan(u, dt, b_dt, -A_log.exp(), B, C, D)
-    return y * silu(z[0]) if z else y
-
-
-def mamba(
-    projected: Tensor, taps: Tensor, b: Tensor, w_x: Tensor, w_dt: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor
-) -> Tensor:
-    """The same, as one op where our kernels apply."""
+def fused_mamba(
+    x: Tensor, in_proj: nn.Linear, conv: ShortConv | None, ssm: nn.Module, weights: tuple[Tensor, ...]
+) -> Tensor | None:
+    """out for x (batch, length, width), or None where the modules are to be called one by one; `weights` are those of ssm."""
+    if conv is None or conv.bias is None or conv.weight.shape[1] > LONGEST or has_hooks(conv, ssm):
+        return None
     # Backward finds y in out, however far shut the gate is: float16's range is too short for that.
-    if kernel_dtype(projected) != torch.bfloat16 or taps.shape[1] > LONGEST:
-        return mamba_definition(projected, taps, b, w_x, w_dt, b_dt, A_log, D)
-    return _by_kernels(projected.to(torch.bfloat16), taps, b, w_x, w_dt, b_dt, A_log, D)
+    if kernel_dtype(x) != torch.bfloat16:
+        return None
+    return _by_kernels(in_proj(x).to(torch.bfloat16), conv.weight, conv.bias, *weights)
+
+
+def input_parts(x: Tensor, in_proj: nn.Linear, size: int) -> list[Tensor]:
+    """in_proj(x) in parts of `size` channels; on a GPU by a product each, for the gradients of parts of one would be copied."""
+    if x.is_cuda and not has_hooks(in_proj):
+        return [F.linear(x, w) for w in in_proj.weight.split(size)]
+    return list(in_proj(x).split(size, dim=-1))
 
 
 def _by_kernels(

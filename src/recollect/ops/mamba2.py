@@ -1,11 +1,11 @@
-"""Mamba2 (Dao & Gu 2024) between its projections.
+"""Mamba2 (Dao & Gu 2024) between its input and its output projection, as one op on a GPU.
 
-    x, B, C = silu(conv(x, B, C))        dt = softplus(dt + b_dt)
-    y = ssd(dt x, -exp(A_log) dt, B, C) + D x        (ops/ssd.py)
+    z, (x, B, C), dt = W_in x        x, B, C = silu(conv(x, B, C))        dt = softplus(dt + b_dt)
+    y = ssd(dt x, -exp(A_log) dt, B, C) + D x        (ops/ssd.py; mixers/mamba2.py says it part by part)
     out = w * g / sqrt(mean g^2 + eps)        g = y * silu(z); the mean is over the channels of one group
 
-On a GPU all of it is one op: its parts read where they lie in the projection, and leave their gradients side by side, so that
-the projection and its gradients are one product each.
+The op's parts read where they lie in the projection, and leave their gradients side by side, so that the projection and its
+gradients are one product each.
 
 Shapes: projected (batch, length, inner + channels + heads): z, then x, B, C, then dt, and perhaps columns that are not read;
 taps (channels, kernel), b (channels,), b_dt, A_log, D (heads,), w (inner,), out (batch, length, inner), where
@@ -14,48 +14,28 @@ channels = inner + 2 groups n, and a group is the heads that share their B and C
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from recollect.ops.activations import silu, softplus
-from recollect.ops.fused import chunk_dtype
+from recollect.ops.fused import chunk_dtype, has_hooks
 from recollect.ops.op import op
-from recollect.ops.short_conv import LONGEST, short_conv
-from recollect.ops.ssd import ssd
+from recollect.ops.short_conv import LONGEST, ShortConv
 
 EPS = 1e-5
 WIDEST = 8192
 """The norm's kernels hold whole rows: wider ones do not fit their registers."""
 
 
-def mamba2_definition(
-    projected: Tensor, taps: Tensor, b: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, groups: int
-) -> Tensor:
-    """Op by op."""
-    heads = len(D)
-    z, xBC, dt = _parts(projected, len(w), len(taps), heads)
-    dt = softplus(dt + b_dt)
-    x, B, C = unpacked(short_conv(xBC, taps, b, "silu"), len(w), heads, groups)
-    y = ssd(x * dt[..., None], -A_log.exp() * dt, B, C) + D[:, None] * x
-    return norm_by_group(y.flatten(-2) * silu(z), w, groups)
-
-
-def norm_by_group(x: Tensor, w: Tensor, groups: int) -> Tensor:
-    """The root-mean-square norm of each group's channels, and a scale per channel: x (..., inner), w (inner,)."""
-    if groups == 1:
-        return F.rms_norm(x, w.shape, w, EPS)
-    x = x.unflatten(-1, (groups, -1))
-    return F.rms_norm(x, x.shape[-1:], eps=EPS).flatten(-2) * w
-
-
-def mamba2(
-    projected: Tensor, taps: Tensor, b: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, groups: int
-) -> Tensor:
-    """The same, as one op where our kernels apply."""
-    x, B, _ = _views(_parts(projected, len(w), len(taps), len(D))[1], len(w), len(D), groups)
-    dtype = chunk_dtype(x, B)
-    if dtype is None or taps.shape[1] > LONGEST or len(w) > WIDEST:
-        return mamba2_definition(projected, taps, b, b_dt, A_log, D, w, groups)
-    return _by_kernels(projected.to(dtype), taps, b, b_dt, A_log, D, w, groups)
+def fused_mamba2(
+    x: Tensor, in_proj: nn.Linear, conv: ShortConv, norm: nn.RMSNorm, b_dt: Tensor, A_log: Tensor, D: Tensor, groups: int
+) -> Tensor | None:  # fmt: skip
+    """out for x (batch, length, width), or None where the modules are to be called one by one."""
+    inner, (channels, kernel) = len(norm.weight), conv.weight.shape
+    dtype = chunk_dtype(x, inner // len(D), (channels - inner) // (2 * groups))
+    if dtype is None or conv.bias is None or kernel > LONGEST or inner > WIDEST or has_hooks(in_proj, conv, norm):
+        return None
+    w = in_proj.weight
+    projected = F.linear(x, F.pad(w, (0, 0, 0, -len(w) % 16)))  # rows of a multiple of 32 bytes, as a GPU wants them
+    return _by_kernels(projected.to(dtype), conv.weight, conv.bias, b_dt, A_log, D, norm.weight, groups)
 
 
 def _by_kernels(

@@ -46,7 +46,7 @@ def ssd_definition(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
 
 def ssd(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
     """The same in chunks, through our kernel where it applies."""
-    dtype = chunk_dtype(x, B, C)
+    dtype = chunk_dtype(x, x.shape[-1], B.shape[-1])
     if dtype is None:
         return _by_chunks(x, log_a, B, C)
     return _ssd(x.to(dtype), log_a.float(), B.to(dtype), C.to(dtype))[0].to(x.dtype)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer
+from recollect.mixers.base import defines
 from recollect.testing.check import Check, add_tests, checks, skip
 from recollect.testing.measure import (
     Make,
@@ -147,7 +147,7 @@ def cohort(make: Make, width: int, length: int) -> str | None:
 def recurrence(make: Make, width: int, length: int) -> str | None:
     """`step`, token after token, gives what `forward` gives."""
     module, x = build(make), numbers(2, length, width)
-    if not _defines(module, "step"):
+    if not defines(module, "step"):
         return "has no step"
     with torch.no_grad():
         y, state = module(x), call(module, "initial_state", 2)
@@ -161,7 +161,7 @@ def recurrence(make: Make, width: int, length: int) -> str | None:
 def state_size(make: Make, width: int, length: int) -> str | None:
     """`state_size` is the number of floating-point elements `step` carries for a sequence."""
     module, x = build(make), numbers(2, length, width)
-    if not (_defines(module, "step") and _defines(module, "state_size")):
+    if not (defines(module, "step") and defines(module, "state_size")):
         return "has no step and state_size"
     state = call(module, "initial_state", 2)
     with torch.no_grad():
@@ -178,7 +178,7 @@ def state_size(make: Make, width: int, length: int) -> str | None:
 def flops(make: Make, width: int, length: int) -> str | None:
     """`flops` is a positive whole number that grows with the length."""
     module = build(make)
-    if not _defines(module, "flops"):
+    if not defines(module, "flops"):
         return "has no flops"
     counts = {n: call(module, "flops", n) for n in (1, 2, 63, 65, 128)}
     assert all(isinstance(n, int) and n > 0 for n in counts.values()), f"flops must be positive integers: {counts}"
@@ -239,9 +239,3 @@ class MixerConformance:
 
 
 add_tests(MixerConformance, MIXER_CHECKS)
-
-
-def _defines(module: nn.Module, method: str) -> bool:
-    """Whether a module has a method of its own (`Mixer` only says that there should be one)."""
-    own = getattr(type(module), method, None)
-    return own is not None and own is not getattr(Mixer, method, None)
