@@ -61,11 +61,12 @@ def mixer_inputs(
 ) -> list[tuple[str, nn.Module, Tensor]]:
     """Every part of this class that has `mix`, by dotted name, and its input when the whole takes `inputs`."""
     given: list[tuple[str, nn.Module, Tensor]] = []
+
+    def listen(place: str, part: nn.Module):
+        return part.register_forward_pre_hook(lambda part, args: given.append((place, part, args[0])))
+
     parts = [(place, part) for place, part in module.named_modules() if isinstance(part, kind) and defines(part, "mix")]
-    hooks = [
-        part.register_forward_pre_hook(lambda part, args, place=place: given.append((place, part, args[0])))
-        for place, part in parts
-    ]
+    hooks = [listen(place, part) for place, part in parts]
     try:
         module(inputs)
     finally:

@@ -64,8 +64,8 @@ class Mixer(nn.Module):
         raise TypeError(f"{type(self).__name__} must define step")
 
     def state_size(self, length: int) -> int:
-        """Elements of the state of one sequence after `length` tokens."""
-        raise TypeError(f"{type(self).__name__} must define state_size")
+        """Elements of the state of one sequence after `length` tokens: those of the initial state, unless it grows."""
+        return sum(held.numel() for held in self.initial_state(1).values() if held.is_floating_point())
 
     def flops(self, length: int) -> int:
         """Floating-point operations of `forward` for one sequence: two for a multiply-add, matrix products and scans only."""

@@ -79,10 +79,6 @@ class DeltaNet(Mixer):
         """Of a head, the width of its keys and of its values."""
         return self.out.out_features // self.heads, self.out.in_features // self.heads
 
-    def state_size(self, length: int) -> int:
-        dim, dim_v = self._dims
-        return self.heads * dim * dim_v + self.conv.weight[:, 1:].numel()
-
     def flops(self, length: int) -> int:
         maps = linear_flops(length, self.qkv, self.beta, self.out) + self.conv.flops(length)
         return maps + self.heads * delta_rule_flops(length, *self._dims)

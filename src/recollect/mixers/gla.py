@@ -73,9 +73,6 @@ class GLA(Mixer):
         y, memory = gated_linear_attention_step(q, k, v, log_alpha, state["S"])
         return self._finish(y, x), {"S": memory}
 
-    def state_size(self, length: int) -> int:
-        return self.key_dim * self.out.in_features
-
     def flops(self, length: int) -> int:
         one = gated_linear_attention_flops(length, self.key_dim, self.out.in_features // self.heads)
         linears = (m for m in self.modules() if isinstance(m, nn.Linear))

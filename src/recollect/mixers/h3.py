@@ -80,9 +80,6 @@ class H3(Mixer):
         y, diagonal = self.diagonal.step(_outer(k, v), state["diagonal"])
         return self.out(_read(q, y).flatten(-2)), {"keys": keys, "diagonal": diagonal}
 
-    def state_size(self, length: int) -> int:
-        return self.state * self.qkv.in_features + self.head_dim**2 * self.diagonal.C.numel()
-
     def flops(self, length: int) -> int:
         width, entries = self.qkv.in_features, self.qkv.in_features * self.head_dim
         convolutions = long_conv_flops(length, width) + long_conv_flops(length, entries)

@@ -49,9 +49,6 @@ class LSTM(Mixer):
         h, c = lstm_step(self.inputs(x), self.recurrent, state["h"], state["c"])
         return self.out(h), {"h": h, "c": c}
 
-    def state_size(self, length: int) -> int:
-        return 2 * self.hidden
-
     def flops(self, length: int) -> int:
         recurrence = 2 * length * (self.recurrent.numel() + 2 * self.hidden)  # and the update of the cell
         return linear_flops(length, self.inputs, self.out) + recurrence

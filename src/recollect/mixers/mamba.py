@@ -100,10 +100,6 @@ class Mamba(Mixer):
         y, new["ssm"] = self.ssm.step(u, state["ssm"])
         return self.out(self._gated(y, z)), new
 
-    def state_size(self, length: int) -> int:
-        window = 0 if self.conv is None else self.conv.weight[:, 1:].numel()
-        return self.ssm.A_log.numel() + window
-
     def flops(self, length: int) -> int:
         convolution = 0 if self.conv is None else self.conv.flops(length)
         return linear_flops(length, self.in_proj, self.out) + convolution + self.ssm.flops(length)
@@ -141,9 +137,6 @@ class S6(Mixer):
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
         y, h = self.ssm.step(x, state["ssm"])
         return self.out(y), {"ssm": h}
-
-    def state_size(self, length: int) -> int:
-        return self.ssm.A_log.numel()
 
     def flops(self, length: int) -> int:
         return linear_flops(length, self.out) + self.ssm.flops(length)

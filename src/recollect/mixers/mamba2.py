@@ -99,9 +99,6 @@ class Mamba2(Mixer):
         y = y + self.D[:, None] * x  # (batch, heads, p)
         return self.out(self.norm(y.flatten(-2) * silu(z))), {"ssm": h, "conv": window}
 
-    def state_size(self, length: int) -> int:
-        return self.state * self.out.in_features + self.conv.weight[:, 1:].numel()
-
     def flops(self, length: int) -> int:
         scan = 5 * length * self.state * self.out.in_features  # the recurrence's: decay h, B x^T, their sum, and h^T C
         return linear_flops(length, self.in_proj, self.out) + self.conv.flops(length) + scan

@@ -66,9 +66,6 @@ class RetNet(Mixer):
         y, memory = ssd_step(state["S"], v, self._log_gamma(v), k, q)
         return self._finish(y, x), {"S": memory, "position": state["position"] + 1}
 
-    def state_size(self, length: int) -> int:
-        return self.out.in_features**2 // self.heads
-
     def flops(self, length: int) -> int:
         scan = 5 * length * self.state_size(length)  # the recurrence's: decay S, k v^T, their sum, and S^T q
         return linear_flops(length, self.qkv, self.g, self.out) + scan

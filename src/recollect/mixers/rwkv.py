@@ -80,9 +80,6 @@ class RWKV(Mixer):
         new = {"last": x, "numerator": numerator, "denominator": denominator, "maximum": maximum}
         return self.out(r * y), new
 
-    def state_size(self, length: int) -> int:
-        return 4 * self.key.in_features
-
     def flops(self, length: int) -> int:
         scan = 2 * 4 * length * self.key.in_features  # numerator and denominator, read and updated
         return linear_flops(length, self.key, self.value, self.receptance, self.out) + scan

@@ -53,8 +53,8 @@ class RWKV6(Mixer):
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        *inputs, g = self._project(x, shifted(x))
-        return self.out(self.norm(self._scan(*inputs)).flatten(-2) * g)
+        r, k, v, log_w, g = self._project(x, shifted(x))
+        return self.out(self.norm(self._scan(r, k, v, log_w)).flatten(-2) * g)
 
     def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, heads, dim)
         r, k, v, log_w, _ = self._project(x, shifted(x))
@@ -62,7 +62,8 @@ class RWKV6(Mixer):
 
     def _scan(self, *inputs: Tensor) -> Tensor:
         """wkv6 of r, k, v and the log decay, (batch, length, heads, dim) each."""
-        return wkv6(*(t.transpose(1, 2) for t in inputs), self.bonus).transpose(1, 2)
+        r, k, v, log_w = (t.transpose(1, 2) for t in inputs)
+        return wkv6(r, k, v, log_w, self.bonus).transpose(1, 2)
 
     def _project(self, x: Tensor, last: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """r, k, v and the log decay (..., heads, dim), and the gate (..., width)."""
@@ -85,9 +86,6 @@ class RWKV6(Mixer):
         r, k, v, log_w, g = self._project(x, state["last"])
         y, S = wkv6_step(r, k, v, log_w, self.bonus, state["S"])
         return self.out(self.norm(y).flatten(-2) * g), {"last": x, "S": S}
-
-    def state_size(self, length: int) -> int:
-        return self.out.in_features * (1 + self.dim)
 
     def flops(self, length: int) -> int:
         low_rank = 2 * length * sum(t.numel() for t in (self.mix_A, self.mix_B, self.decay_A, self.decay_B))

@@ -56,8 +56,8 @@ class RWKV7(Mixer):
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        *inputs, g = self._project(x, shifted(x))
-        return self._read(self._scan(*inputs), *inputs[:3], g)
+        r, k, v, *others, g = self._project(x, shifted(x))
+        return self._read(self._scan(r, k, v, *others), r, k, v, g)
 
     def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, heads, dim)
         r, k, v, *others, _ = self._project(x, shifted(x))
@@ -92,9 +92,6 @@ class RWKV7(Mixer):
         r, k, v, log_w, a, b, g = self._project(x, state["last"])
         y, S = wkv7_step(r, k, v, log_w, a, b, state["S"])
         return self._read(y, r, k, v, g), {"last": x, "S": S}
-
-    def state_size(self, length: int) -> int:
-        return self.out.in_features * (1 + self.dim)
 
     def flops(self, length: int) -> int:
         low_rank = (self.decay_A, self.decay_B, self.rate_A, self.rate_B, self.gate_A, self.gate_B)

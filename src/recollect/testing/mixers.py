@@ -144,6 +144,29 @@ def cohort(make: Make, width: int, length: int) -> str | None:
     return None
 
 
+def mixing(make: Make, width: int, length: int) -> str | None:
+    """`mix` is linear in its values but for a bias, takes heads of any dim, and does not look ahead."""
+    module, x = build(make), numbers(2, length, width)
+    if not defines(module, "mix"):
+        return "has no mix"
+    with torch.no_grad():
+        own = call(module, "mix", x)
+        right = own.dim() in (3, 4) and own.shape[:2] == (2, length)
+        wanted = f"(2, {length}, heads, dim) or (2, {length}, channels)"
+        assert right, f"mix gives {tuple(own.shape)} for 2 rows of {length} tokens, where it must give {wanted}"
+        shape = (*own.shape[:3], own.shape[3] + 1) if own.dim() == 4 else own.shape
+        a, b = numbers(*shape), numbers(*shape, seed=1)
+        of_a, of_b, of_none = (call(module, "mix", x, values) for values in (a, b, torch.zeros_like(a)))
+        what = "mix is not linear in its values: of a + 2 b it is not mix of a and twice that of b,"
+        assert_close(call(module, "mix", x, a + 2 * b) + 2 * of_none, of_a + 2 * of_b, what, "batch row", "position")
+        half = (length + 1) // 2
+        late = call(module, "mix", x, torch.cat([a[:, :half], b[:, half:]], dim=1))
+        assert_close(
+            late[:, :half], of_a[:, :half], "mix looks ahead: values change an earlier", "batch row", "position"
+        )
+    return None
+
+
 def recurrence(make: Make, width: int, length: int) -> str | None:
     """`step`, token after token, gives what `forward` gives."""
     module, x = build(make), numbers(2, length, width)
@@ -161,7 +184,7 @@ def recurrence(make: Make, width: int, length: int) -> str | None:
 def state_size(make: Make, width: int, length: int) -> str | None:
     """`state_size` is the number of floating-point elements `step` carries for a sequence."""
     module, x = build(make), numbers(2, length, width)
-    if not (defines(module, "step") and defines(module, "state_size")):
+    if not (defines(module, "step") and hasattr(module, "state_size")):
         return "has no step and state_size"
     state = call(module, "initial_state", 2)
     with torch.no_grad():
@@ -209,7 +232,7 @@ def extremes(make: Make, width: int, length: int) -> None:
 
 
 MIXER_CHECKS: list[Check] = checks(
-    output_shape, dtype, parameters, finite, causality, batch_independence, determinism, cohort, recurrence,
+    output_shape, dtype, parameters, finite, causality, batch_independence, determinism, cohort, mixing, recurrence,
     state_size, flops, odd_lengths, extremes,
 )  # fmt: skip
 

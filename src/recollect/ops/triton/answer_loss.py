@@ -12,9 +12,6 @@ Glossary: highest = the highest logit; above = log2 of the sum of the powers exp
 width), w (groups, vocabulary, width), answers, losses, right (groups, answers), lse (groups, answers, 2).
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import torch
 import triton
 import triton.language as tl

@@ -18,9 +18,6 @@ Shapes: qkv (rows, length, 3, heads, dim), bias (groups, 3 * heads * dim) or Non
 lse, mean (rows, heads, length).
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import math
 
 import torch

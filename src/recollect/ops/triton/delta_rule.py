@@ -21,9 +21,6 @@ Shapes: q, k (rows, length, heads, dim), v, y (rows, length, heads, dim_v), beta
 states (rows, chunks - 1, heads, dim, dim_v), those before each chunk but the first.
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import torch
 import triton
 import triton.language as tl

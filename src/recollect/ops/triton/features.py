@@ -3,9 +3,6 @@
 Tokens after a row's end need no zeros: keys there are read by queries there only, and those get no gradient.
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import triton
 import triton.language as tl
 

@@ -12,9 +12,6 @@ Shapes: y, z, out (groups, tokens, width), of z tokens any stride apart, w (grou
 width).
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import torch
 import triton
 import triton.language as tl

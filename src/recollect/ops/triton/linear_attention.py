@@ -18,10 +18,6 @@ Glossary: q, k, v = queries, keys, values; h, z = the sums of values and of feat
 Shapes: q, k (rows, length, heads, n), v, y (rows, length, heads, p), kept (rows, heads, chunks - 1, p and one more for z, n).
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# pyright: reportIndexIssue=false, reportAttributeAccessIssue=false, reportOptionalOperand=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import torch
 import triton
 import triton.language as tl

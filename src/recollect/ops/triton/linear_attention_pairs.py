@@ -11,10 +11,6 @@ Glossary: t, s = queries and keys. Shapes: q, k (rows, length, heads, n), v, y (
 (rows, heads, length).
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# pyright: reportIndexIssue=false, reportAttributeAccessIssue=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import torch
 import triton
 import triton.language as tl

@@ -25,9 +25,6 @@ out (groups, batch, length, channels), own (groups, n + 2, channels), in float32
 batch, parts, n, channels). A row is one of groups * batch.
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# (Triton's language looks like Python, but its types are its own.)
-
 from typing import NamedTuple
 
 import torch
@@ -39,14 +36,15 @@ from recollect.ops.triton.activations import sigmoid, softplus
 from recollect.ops.triton.parts import (
     PART,
     STEPS,
-    apart,
-    once,
+    computed_once,
     over_channels,
     over_states,
     own_channels,
     own_states,
-    turned,
-)
+    reversed_steps,
+    split_steps,
+)  # fmt: skip
+from recollect.ops.triton.tiles import read_float, write
 
 LN2 = tl.constexpr(0.6931471805599453)
 NEVER = tl.constexpr(1e-15)
@@ -77,7 +75,7 @@ def forward(x: Tensor, dt: Tensor, own: Tensor, BC: Tensor, z: Tensor | None = N
     """y, or y * silu(z), and the state before each part."""
     x, dt, own, BC = x.contiguous(), dt.contiguous(), own.contiguous(), _tokens(BC)
     out, kept = outputs(x, own)
-    gate = BC if z is None else _tokens(z)  # what is not read is stood for by BC
+    gate = BC if z is None else _tokens(z)  # BC in place of a gate that is not read
     programs, options = _division(x, own, BC, gate, z is not None, FORWARD)
     with torch.cuda.device_of(x):
         _forward_kernel[(programs,)](x, dt, own, BC, gate, out, kept, *x.shape[1:3], **options)
@@ -127,22 +125,6 @@ def _division(x: Tensor, own: Tensor, BC: Tensor, z: Tensor, gated: bool, tile: 
 
 
 @triton.jit
-def _read(pointer, mask, EVEN: tl.constexpr):
-    if EVEN:
-        return tl.load(pointer).to(tl.float32)
-    else:
-        return tl.load(pointer, mask=mask, other=0.0).to(tl.float32)
-
-
-@triton.jit
-def _write(pointer, x, mask, EVEN: tl.constexpr):
-    if EVEN:
-        tl.store(pointer, x.to(pointer.dtype.element_ty))
-    else:
-        tl.store(pointer, x.to(pointer.dtype.element_ty), mask=mask)
-
-
-@triton.jit
 def _not_zero(z):
     return tl.where(tl.abs(z) < NEVER, NEVER, z)
 
@@ -150,9 +132,9 @@ def _not_zero(z):
 @triton.jit
 def _own(own, state, c, inside, inside_c, CHANNELS: tl.constexpr, STATES: tl.constexpr, EVEN: tl.constexpr):
     """rate (n, channels), bias and D (channels, 1)."""
-    rate = _read(own + state, inside, EVEN) / LN2
-    bias = _read(own + STATES * CHANNELS + c, inside_c, EVEN)[:, None]
-    return rate, bias, _read(own + (STATES + 1) * CHANNELS + c, inside_c, EVEN)[:, None]
+    rate = read_float(own + state, inside, EVEN) / LN2
+    bias = read_float(own + STATES * CHANNELS + c, inside_c, EVEN)[:, None]
+    return rate, bias, read_float(own + (STATES + 1) * CHANNELS + c, inside_c, EVEN)[:, None]
 
 
 @triton.jit
@@ -183,21 +165,29 @@ def _forward_kernel(
         # Past the end x, B and C are read as zero: nothing is written into h, and nobody reads it.
         here = inside_c[:, None] & (start + i < length)[None, :]
         here_s = inside_s[:, None] & (start + i < length)[None, :]
-        _write(kept + part * STATES * CHANNELS, h, inside, EVEN)
-        x_p = _read(x + start * CHANNELS + at_c, here, EVEN)
-        delta_p = softplus(_read(dt + start * CHANNELS + at_c, here, EVEN) + bias)
-        B_p = _read(BC + start * BC_TIME + at_s, here_s, EVEN)
-        C_p = _read(BC + STATES + start * BC_TIME + at_s, here_s, EVEN)
+        write(kept + part * STATES * CHANNELS, h, inside, EVEN)
+        x_p = read_float(x + start * CHANNELS + at_c, here, EVEN)
+        delta_p = softplus(read_float(dt + start * CHANNELS + at_c, here, EVEN) + bias)
+        B_p = read_float(BC + start * BC_TIME + at_s, here_s, EVEN)
+        C_p = read_float(BC + STATES + start * BC_TIME + at_s, here_s, EVEN)
         if GATED:
-            z_p = _not_zero(_read(z + start * Z_TIME + at_z, here, EVEN))  # not below: a read waits for earlier writes
-        deltas, us, Bs, Cs, ys = apart(delta_p), apart(delta_p * x_p), apart(B_p), apart(C_p), ()
+            z_p = _not_zero(
+                read_float(z + start * Z_TIME + at_z, here, EVEN)
+            )  # not below: a read waits for earlier writes
+        deltas, us, Bs, Cs, ys = (
+            split_steps(delta_p),
+            split_steps(delta_p * x_p),
+            split_steps(B_p),
+            split_steps(C_p),
+            (),
+        )
         for k in tl.static_range(STEPS):
             h = tl.exp2(deltas[k][None, :] * rate) * h + us[k][None, :] * Bs[k][:, None]
             ys += (own_states(h * Cs[k][:, None], LANES),)
         y_p = over_states(ys, LOG_LANES) + D * x_p
         if GATED:
             y_p *= z_p * sigmoid(z_p)
-        _write(out + start * CHANNELS + at_c, y_p, here, EVEN)
+        write(out + start * CHANNELS + at_c, y_p, here, EVEN)
 
 
 @triton.jit
@@ -235,22 +225,28 @@ def _backward_kernel(
         start = part * STEPS
         here = inside_c[:, None] & (start + i < length)[None, :]
         here_s = inside_s[:, None] & (start + i < length)[None, :]
-        dy_p = _read(grad + start * CHANNELS + at_c, here, EVEN)
+        dy_p = read_float(grad + start * CHANNELS + at_c, here, EVEN)
         if GATED:
-            z_p = _not_zero(_read(z + start * Z_TIME + at_z, here, EVEN))
-            out_p = _read(out + start * CHANNELS + at_c, here, EVEN)
+            z_p = _not_zero(read_float(z + start * Z_TIME + at_z, here, EVEN))
+            out_p = read_float(out + start * CHANNELS + at_c, here, EVEN)
             open_p, root_p = sigmoid(z_p), tl.rsqrt(z_p * z_p)
-            _write(dz + start * DZ_TIME + at_dz, dy_p * out_p * (z_p * root_p * root_p + (1 - open_p)), here, EVEN)
+            write(dz + start * DZ_TIME + at_dz, dy_p * out_p * (z_p * root_p * root_p + (1 - open_p)), here, EVEN)
             dy_p *= z_p * open_p
-        dy_p = once(dy_p)
-        x_p = _read(x + start * CHANNELS + at_c, here, EVEN)
-        raw_p = _read(dt + start * CHANNELS + at_c, here, EVEN) + bias
+        dy_p = computed_once(dy_p)
+        x_p = read_float(x + start * CHANNELS + at_c, here, EVEN)
+        raw_p = read_float(dt + start * CHANNELS + at_c, here, EVEN) + bias
         delta_p = softplus(raw_p)
         sum_D += dy_p * x_p
-        h = _read(kept + part * STATES * CHANNELS, inside, EVEN)
-        B_p = _read(BC + start * BC_TIME + at_s, here_s, EVEN)
-        C_p = _read(BC + STATES + start * BC_TIME + at_s, here_s, EVEN)
-        deltas, us, dys, Bs, Cs = apart(delta_p), apart(delta_p * x_p), apart(dy_p), apart(B_p), apart(C_p)
+        h = read_float(kept + part * STATES * CHANNELS, inside, EVEN)
+        B_p = read_float(BC + start * BC_TIME + at_s, here_s, EVEN)
+        C_p = read_float(BC + STATES + start * BC_TIME + at_s, here_s, EVEN)
+        deltas, us, dys, Bs, Cs = (
+            split_steps(delta_p),
+            split_steps(delta_p * x_p),
+            split_steps(dy_p),
+            split_steps(B_p),
+            split_steps(C_p),
+        )
         hs, decays = (h,), ()
         for k in tl.static_range(STEPS):
             decays += (tl.exp2(deltas[k][None, :] * rate),)
@@ -265,14 +261,14 @@ def _backward_kernel(
             e = dh * hs[k]
             sum_A += deltas[k][None, :] * e
             des += (own_states(rate * e, LANES),)
-        _write(dBC + start * (2 * STATES) + at_sum, over_channels(turned(dBs), LOG_FOURS), here_s, EVEN)
-        _write(dBC + STATES + start * (2 * STATES) + at_sum, over_channels(turned(dCs), LOG_FOURS), here_s, EVEN)
-        du_p, de_p = over_states(turned(dus), LOG_LANES), over_states(turned(des), LOG_LANES)
-        _write(dx + start * CHANNELS + at_c, delta_p * du_p + D * dy_p, here, EVEN)
+        write(dBC + start * (2 * STATES) + at_sum, over_channels(reversed_steps(dBs), LOG_FOURS), here_s, EVEN)
+        write(dBC + STATES + start * (2 * STATES) + at_sum, over_channels(reversed_steps(dCs), LOG_FOURS), here_s, EVEN)
+        du_p, de_p = over_states(reversed_steps(dus), LOG_LANES), over_states(reversed_steps(des), LOG_LANES)
+        write(dx + start * CHANNELS + at_c, delta_p * du_p + D * dy_p, here, EVEN)
         ddt_p = (de_p * LN2 + x_p * du_p) * sigmoid(raw_p)
-        _write(ddt + start * CHANNELS + at_c, ddt_p, here, EVEN)
+        write(ddt + start * CHANNELS + at_c, ddt_p, here, EVEN)
         sum_bias += ddt_p
     down += row * (STATES + 2) * CHANNELS
-    _write(down + state, sum_A, inside, EVEN)
-    _write(down + STATES * CHANNELS + c, tl.sum(sum_bias, axis=1), inside_c, EVEN)
-    _write(down + (STATES + 1) * CHANNELS + c, tl.sum(sum_D, axis=1), inside_c, EVEN)
+    write(down + state, sum_A, inside, EVEN)
+    write(down + STATES * CHANNELS + c, tl.sum(sum_bias, axis=1), inside_c, EVEN)
+    write(down + (STATES + 1) * CHANNELS + c, tl.sum(sum_D, axis=1), inside_c, EVEN)
