@@ -196,7 +196,7 @@ class SelectiveSSM(nn.Module):
 
     def step(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:  # x (batch, channels)
         dt, B, C = self._project(x)
-        return selective_step(h, x, dt, self.dt_proj.bias, -self.A_log.exp(), B, C, self.D)
+        return selective_step(x, dt, self.dt_proj.bias, -self.A_log.exp(), B, C, self.D, h)
 
     def flops(self, length: int) -> int:
         """Operations for one sequence; the scan has six per state element: dt A, decay h, u B, their sum, and C . h."""

@@ -95,7 +95,7 @@ class Mamba2(Mixer):
         z, xBC, dt = self._project(x)
         xBC, window = self.conv.step(xBC, state["conv"])
         x, B, C = self._split(xBC)
-        y, h = ssd_step(state["ssm"], x * dt[..., None], -self.A_log.exp() * dt, B, C)
+        y, h = ssd_step(x * dt[..., None], -self.A_log.exp() * dt, B, C, state["ssm"])
         y = y + self.D[:, None] * x  # (batch, heads, p)
         return self.out(self.norm(y.flatten(-2) * silu(z))), {"ssm": h, "conv": window}
 

@@ -63,7 +63,7 @@ class RetNet(Mixer):
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
         now = state["position"][:1]  # every row of a batch is at the same position
         q, k, v = (t[:, 0] for t in self._project(x[:, None], now))  # (batch, h, d)
-        y, memory = ssd_step(state["S"], v, self._log_gamma(v), k, q)
+        y, memory = ssd_step(v, self._log_gamma(v), k, q, state["S"])
         return self._finish(y, x), {"S": memory, "position": state["position"] + 1}
 
     def flops(self, length: int) -> int:

@@ -94,7 +94,7 @@ class RWKV6(Mixer):
 
 
 class HeadNorm(nn.Module):
-    """A layer norm over each head's channels (..., heads, dim), with a scale and a shift a channel."""
+    """A layer norm over each head's channels (..., heads, dim), with a scale and a shift per channel."""
 
     def __init__(self, heads: int, dim: int):
         super().__init__()

@@ -22,6 +22,7 @@ from recollect.ops.external import offered
 from recollect.ops.fused import use_kernels
 from recollect.ops.op import op
 from recollect.ops.precision import half_dtype, in_float32
+from recollect.ops.recurrence import over_time
 
 CHUNK = 64  # tokens whose writes are found together
 MAX_DIM = 128
@@ -29,7 +30,7 @@ MAX_DIM = 128
 
 
 def delta_rule_step(
-    q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None, state: Tensor
+    q: Tensor, k: Tensor, v: Tensor, beta: Tensor, state: Tensor, log_alpha: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """One token, q, k (batch, heads, dim), beta (batch, heads): y and the next state (batch, heads, dim, dim_v)."""
     if log_alpha is not None:
@@ -42,12 +43,9 @@ def delta_rule_step(
 def delta_rule_definition(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None = None) -> Tensor:
     """One token after another."""
     state = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1])
-    out = []
-    for t in range(q.shape[2]):
-        forget = None if log_alpha is None else log_alpha[:, :, t]
-        y, state = delta_rule_step(q[:, :, t], k[:, :, t], v[:, :, t], beta[:, :, t], forget, state)
-        out.append(y)
-    return torch.stack(out, dim=2)
+    if log_alpha is None:
+        return over_time(delta_rule_step, state, q, k, v, beta, dim=2)
+    return over_time(lambda *now: delta_rule_step(*now[:4], now[5], now[4]), state, q, k, v, beta, log_alpha, dim=2)
 
 
 def delta_rule(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None = None) -> Tensor:

@@ -1,15 +1,15 @@
 """Another library's kernels, where they are installed, right and faster: those of flash-linear-attention (fla).
 
-mamba-ssm is not used: its selective scan takes one A for all rows, where a cohort has one a member, and its chunk scan
+mamba-ssm is not used: its selective scan takes one A for all rows, where a cohort has one per member, and its chunk scan
 multiplies x by the same dt that makes the decay, where our op takes the two apart.
 Of state-space duality fla is offered the plain form, RetNet's; Mamba2's, with dt, D and x, B, C side by side, is ours alone.
 
-An op offers its work with `offered`. When it first meets a shape on a GPU in 16-bit precision, both compute forward and
+An op is registered with `offered`. At the first call with a shape on a GPU in 16-bit precision, both compute forward and
 backward. Theirs are refused, with a warning, if they fail or differ by more than TOLERANCE; else the faster serves that
 shape for the rest of the process. RECOLLECT_EXTERNAL=0 turns this off.
 
 Known to be wrong, so not even tried: on Hopper with Triton 3.4 to 3.7.0, gradients of the delta rule and of all that fades
-by one decay a head; before fla 0.6, the delta rule's on Hopper with later versions too.
+by one decay per head; before fla 0.6, the delta rule's on Hopper with later versions too.
 """
 
 import functools

@@ -16,6 +16,7 @@ from recollect.ops.chunks import chunked, states_before
 from recollect.ops.external import may_serve, offered
 from recollect.ops.op import op
 from recollect.ops.precision import half_dtype, in_float32
+from recollect.ops.recurrence import over_time
 
 CHUNK = 16  # tokens between which each pair has its own decays: chunk x chunk x dim numbers
 
@@ -31,11 +32,7 @@ def gated_linear_attention_step(
 def gated_linear_attention_definition(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> Tensor:
     """One token after another."""
     state = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1])
-    out = []
-    for t in range(q.shape[2]):
-        y, state = gated_linear_attention_step(q[:, :, t], k[:, :, t], v[:, :, t], log_alpha[:, :, t], state)
-        out.append(y)
-    return torch.stack(out, dim=2)
+    return over_time(gated_linear_attention_step, state, q, k, v, log_alpha, dim=2)
 
 
 def gated_linear_attention(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> Tensor:

@@ -26,6 +26,7 @@ from recollect.ops.chunks import chunked
 from recollect.ops.fused import chunk_dtype
 from recollect.ops.op import op
 from recollect.ops.precision import in_float32
+from recollect.ops.recurrence import over_time
 
 Feature = Literal["elu", "relu", "identity", "taylor"]
 
@@ -66,11 +67,7 @@ def linear_attention_definition(
 ) -> Tensor:
     """One token after another."""
     state = q.new_zeros(*q.shape[:2], feature_size(feature, q.shape[-1]), v.shape[-1] + normalise)
-    out = []
-    for q_t, k_t, v_t in zip(q.unbind(2), k.unbind(2), v.unbind(2), strict=True):
-        y, state = linear_attention_step(q_t, k_t, v_t, state, feature, normalise)
-        out.append(y)
-    return torch.stack(out, dim=2)
+    return over_time(lambda *now: linear_attention_step(*now, feature, normalise), state, q, k, v, dim=2)
 
 
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, feature: Feature = "elu", normalise: bool = True) -> Tensor:

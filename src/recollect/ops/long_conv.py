@@ -1,4 +1,4 @@
-"""Long causal convolution along the sequence, one filter a channel (H3: Fu et al. 2023; Hyena: Poli et al. 2023).
+"""Long causal convolution along the sequence, one filter per channel (H3: Fu et al. 2023; Hyena: Poli et al. 2023).
 
     y_t = sum_{j <= t} h_j x_{t-j}        (h_j = 0 beyond the filter's end)
 
@@ -43,7 +43,7 @@ def long_conv(x: Tensor, filter: Tensor) -> Tensor:
 
 
 def by_products(x: Tensor, filter: Tensor) -> Tensor:
-    """y^T = x^T H a channel, with H_st = h_{t-s}: x (batch, length, channels), filter (channels, length)."""
+    """y^T = x^T H per channel, with H_st = h_{t-s}: x (batch, length, channels), filter (channels, length)."""
     length = filter.shape[1]
     # Rows of 2 length numbers (a filter, then zeros) read as rows of 2 length - 1: each begins one place further left.
     rows = F.pad(filter, (0, length))[:, None].expand(-1, length, -1).flatten(1)[:, : length * (2 * length - 1)]

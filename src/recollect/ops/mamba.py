@@ -23,7 +23,7 @@ from recollect.ops.short_conv import LONGEST, ShortConv
 def fused_mamba(
     x: Tensor, in_proj: nn.Linear, conv: ShortConv | None, ssm: nn.Module, weights: tuple[Tensor, ...]
 ) -> Tensor | None:
-    """out for x (batch, length, width), or None where the modules are to be called one by one; `weights` are those of ssm."""
+    """The output for x (batch, length, width), or None where modules are to be called one by one; `weights` are those of ssm."""
     if conv is None or conv.bias is None or conv.weight.shape[1] > LONGEST or has_hooks(conv, ssm):
         return None
     # Backward finds y in out, however far shut the gate is: float16's range is too short for that.
@@ -47,7 +47,7 @@ def _by_kernels(
 
 
 def step_and_state(x: Tensor, w_x: Tensor, w_dt: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """dt before its bias and softplus, B and C."""
+    """The step sizes dt before their bias and softplus, B and C."""
     rank = w_dt.shape[1]
     n = (len(w_x) - rank) // 2
     if not x.is_cuda:

@@ -28,7 +28,7 @@ WIDEST = 8192
 def fused_mamba2(
     x: Tensor, in_proj: nn.Linear, conv: ShortConv, norm: nn.RMSNorm, b_dt: Tensor, A_log: Tensor, D: Tensor, groups: int
 ) -> Tensor | None:  # fmt: skip
-    """out for x (batch, length, width), or None where the modules are to be called one by one."""
+    """The output for x (batch, length, width), or None where the modules are to be called one by one."""
     inner, (channels, kernel) = len(norm.weight), conv.weight.shape
     dtype = chunk_dtype(x, inner // len(D), (channels - inner) // (2 * groups))
     if dtype is None or conv.bias is None or kernel > LONGEST or inner > WIDEST or has_hooks(in_proj, conv, norm):
@@ -55,14 +55,14 @@ def unpacked(xBC: Tensor, inner: int, heads: int, groups: int) -> tuple[Tensor, 
 
 
 def _views(xBC: Tensor, inner: int, heads: int, groups: int) -> tuple[Tensor, Tensor, Tensor]:
-    """x (..., heads, p), B and C (..., groups, n), where they lie."""
+    """Views: x (..., heads, p), B and C (..., groups, n)."""
     each = (xBC.shape[-1] - inner) // 2
     x, B, C = xBC.split([inner, each, each], dim=-1)
     return x.unflatten(-1, (heads, -1)), B.unflatten(-1, (groups, -1)), C.unflatten(-1, (groups, -1))
 
 
 def _parts(projected: Tensor, inner: int, channels: int, heads: int) -> tuple[Tensor, Tensor, Tensor]:
-    """z, xBC and dt, where they lie."""
+    """Views of z, xBC and dt."""
     dt = inner + channels
     return projected[..., :inner], projected[..., inner:dt], projected[..., dt : dt + heads]
 
@@ -73,7 +73,7 @@ def _parts(projected: Tensor, inner: int, channels: int, heads: int) -> tuple[Te
 def _forward(
     projected: Tensor, taps: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, groups: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """out, and for backward xBC, y, states and decays."""
+    """The output, and for backward xBC, y, states and decays."""
     from recollect.ops.triton import gated_norm, short_conv, ssd
 
     inner, (members, heads) = w.shape[1], D.shape
@@ -112,12 +112,12 @@ def _backward(
 
 
 def _tokens(members: int, *tensors: Tensor) -> list[Tensor]:
-    """(rows, length, width) -> (members, tokens, width), where they lie."""
+    """(rows, length, width) -> views (members, tokens, width)."""
     return [t.unflatten(0, (members, -1)).flatten(1, 2) for t in tensors]
 
 
 def _by_group(groups: int, *tensors: Tensor) -> list[tuple[Tensor, ...]]:
-    """For each group its part of tensors (..., inner), where it lies."""
+    """For each group, views of its part of tensors (..., inner)."""
     return list(zip(*(t.chunk(groups, dim=-1) for t in tensors), strict=True))
 
 

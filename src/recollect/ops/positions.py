@@ -1,9 +1,9 @@
 """Positions inside attention: rotary, ALiBi, hard ALiBi, relative.
 
 Rotary (Su et al. 2021): pairs of coordinates of q and k are rotated by an angle that grows with the position.
-ALiBi (Press et al. 2022): a score is lowered by slope x distance, one slope a head.
+ALiBi (Press et al. 2022): a score is lowered by slope x distance, one slope per head.
 Hard ALiBi (Jelassi et al. 2024): head h sees only the last h tokens (its own included); a last share of the heads sees all.
-Relative (T5, Raffel et al. 2020): a learned number a head and distance bucket is added to the score.
+Relative (T5, Raffel et al. 2020): a learned number per head and distance bucket is added to the score.
 """
 
 import math
@@ -44,7 +44,7 @@ def hard_alibi(heads: int, apart: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def bucket(apart: Tensor, buckets: int = 32, furthest: int = 128) -> Tensor:
-    """T5's causal distance buckets: one a distance for the first half, then logarithmic up to `furthest`."""
+    """T5's causal distance buckets: one per distance for the first half, then logarithmic up to `furthest`."""
     near = buckets // 2
     apart = apart.clamp(min=0)
     far = near + (torch.log(apart.clamp(min=1).double() / near) / math.log(furthest / near) * (buckets - near)).long()

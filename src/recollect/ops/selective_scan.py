@@ -1,7 +1,7 @@
 """The selective scan, S6 (Gu & Dao 2023): a diagonal state-space model whose step size, input and output depend on the token.
 
     delta_t = softplus(dt_t + bias)
-    h_t = exp(delta_t A) h_{t-1} + delta_t x_t B_t        (one state of size n a channel)
+    h_t = exp(delta_t A) h_{t-1} + delta_t x_t B_t        (one state of size n per channel)
     y_t = C_t . h_t + D x_t
 
 Shapes: x, dt (batch, length, channels), bias (channels,), A (channels, n), B, C (batch, length, n), D (channels,), y as x.
@@ -17,6 +17,7 @@ from recollect.ops.activations import softplus
 from recollect.ops.fused import use_kernels
 from recollect.ops.op import op
 from recollect.ops.precision import in_float32
+from recollect.ops.recurrence import over_time
 
 CHUNK = 16
 """Steps between the states that are kept for backward; those in between are computed again."""
@@ -25,7 +26,7 @@ FORGOTTEN = -80.0
 
 
 def selective_step(
-    h: Tensor, x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor
+    x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, h: Tensor
 ) -> tuple[Tensor, Tensor]:
     """One token: x, dt (batch, channels), B, C (batch, n), and h (batch, channels, n) give y and the next h."""
     delta = softplus(dt + bias)
@@ -38,11 +39,7 @@ def selective_scan_definition(
 ) -> Tensor:
     """One token after another."""
     h = x.new_zeros(x.shape[0], *A.shape)
-    out = []
-    for t in range(x.shape[1]):
-        y, h = selective_step(h, x[:, t], dt[:, t], bias, A, B[:, t], C[:, t], D)
-        out.append(y)
-    return torch.stack(out, dim=1)
+    return over_time(lambda x, dt, B, C, h: selective_step(x, dt, bias, A, B, C, D, h), h, x, dt, B, C, dim=1)
 
 
 def selective_scan(x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:

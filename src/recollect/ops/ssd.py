@@ -1,6 +1,6 @@
-"""State-space duality (Dao & Gu 2024, Mamba2): a linear recurrence with one scalar decay a head, by matrix products.
+"""State-space duality (Dao & Gu 2024, Mamba2): a linear recurrence with one scalar decay per head, by matrix products.
 
-    h_t = a_t h_{t-1} + B_t x_t^T        (n x p matrix a head)
+    h_t = a_t h_{t-1} + B_t x_t^T        (n x p matrix per head)
     y_t = h_t^T C_t
 
 Written out, y_t = sum_{s <= t} (a_{s+1} ... a_t) (C_t . B_s) x_s: attention with a decaying causal mask. The sequence is cut
@@ -13,7 +13,6 @@ Shapes: x (batch, length, heads, p), log_a (batch, length, heads), B, C (batch, 
 Glossary: h = state; a = decay in (0, 1], given as its logarithm; B, C = keys and queries; x = values.
 """
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -22,12 +21,13 @@ from recollect.ops.external import offered
 from recollect.ops.fused import chunk_dtype
 from recollect.ops.op import op
 from recollect.ops.precision import in_float32
+from recollect.ops.recurrence import over_time
 
 CHUNK = 64
 """The longest chunk: within it work grows with its square, between chunks with their number."""
 
 
-def ssd_step(h: Tensor, x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
+def ssd_step(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
     """One token: x (batch, heads, p), log_a (batch, heads), B, C (batch, heads or 1, n), h (batch, heads, n, p)."""
     h = log_a.exp()[..., None, None] * h + B[..., None] * x[..., None, :]
     return (C[..., None] * h).sum(-2), h
@@ -35,13 +35,8 @@ def ssd_step(h: Tensor, x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> tuple
 
 def ssd_definition(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
     """One token after another."""
-    batch, length, heads, p = x.shape
-    h = x.new_zeros(batch, heads, B.shape[-1], p)
-    out = []
-    for t in range(length):
-        y, h = ssd_step(h, x[:, t], log_a[:, t], B[:, t], C[:, t])
-        out.append(y)
-    return torch.stack(out, dim=1)
+    batch, _, heads, p = x.shape
+    return over_time(ssd_step, x.new_zeros(batch, heads, B.shape[-1], p), x, log_a, B, C, dim=1)
 
 
 def ssd(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:

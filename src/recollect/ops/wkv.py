@@ -2,7 +2,7 @@
 
     wkv_t = (sum_{i<t} e^{-(t-1-i) w + k_i} v_i + e^{u + k_t} v_t) / (sum_{i<t} e^{-(t-1-i) w + k_i} + e^{u + k_t})
 
-Glossary: k, v = keys and values; w = decay a step (positive); u = bonus of the present token, one of each a channel.
+Glossary: k, v = keys and values; w = decay per step (positive); u = bonus of the present token, one of each per channel.
 Shapes: k, v (batch, length, channels); w, u (channels,).
 
 Sums of exponentials are held as (sum / e^m, m) with m the running maximum of their exponents, so that no k overflows.
@@ -21,6 +21,7 @@ from torch import Tensor
 from recollect.ops.fused import use_kernels
 from recollect.ops.op import op
 from recollect.ops.precision import wide
+from recollect.ops.recurrence import over_time
 
 WkvState = tuple[Tensor, Tensor, Tensor]
 """Numerator and denominator, divided by e^m, and m: each (batch, channels)."""
@@ -44,11 +45,7 @@ def wkv_step(w: Tensor, u: Tensor, k: Tensor, v: Tensor, state: WkvState) -> tup
 
 def wkv_definition(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """One token after another."""
-    state, out = wkv_start(k[:, 0]), []
-    for k_t, v_t in zip(k.unbind(1), v.unbind(1), strict=True):
-        y, state = wkv_step(w, u, k_t, v_t, state)
-        out.append(y)
-    return torch.stack(out, dim=1)
+    return over_time(lambda k, v, state: wkv_step(w, u, k, v, state), wkv_start(k[:, 0]), k, v, dim=1)
 
 
 def wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The matrix-valued state of RWKV-6 (Peng et al. 2024, "Eagle and Finch"): decay a channel and token, bonus for the present.
+"""The matrix-valued state of RWKV-6 (Peng et al. 2024, "Eagle and Finch"): decay per channel and token, bonus for the present.
 
     S_t = diag(w_t) S_{t-1} + k_t v_t^T
     y_t = (S_{t-1} + diag(u) k_t v_t^T)^T r_t
@@ -17,9 +17,10 @@ from torch import Tensor
 
 from recollect.ops.chunks import chunked, states_before
 from recollect.ops.precision import wide
+from recollect.ops.recurrence import over_time
 
 CHUNK = 32
-"""Tokens a chunk, a power of two: the fastest of 16, 32 and 64 for rows of 64 tokens with heads of 64."""
+"""Tokens per chunk, a power of two: the fastest of 16, 32 and 64 for rows of 64 tokens with heads of 64."""
 
 
 def wkv6_step(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, u: Tensor, S: Tensor) -> tuple[Tensor, Tensor]:
@@ -32,11 +33,7 @@ def wkv6_step(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, u: Tensor, S: Tens
 def wkv6_definition(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, u: Tensor) -> Tensor:
     """One token after another."""
     S = r.new_zeros(*r.shape[:2], r.shape[-1], v.shape[-1])
-    out = []
-    for t in range(r.shape[2]):
-        y, S = wkv6_step(r[:, :, t], k[:, :, t], v[:, :, t], log_w[:, :, t], u, S)
-        out.append(y)
-    return torch.stack(out, dim=2)
+    return over_time(lambda r, k, v, log_w, S: wkv6_step(r, k, v, log_w, u, S), S, r, k, v, log_w, dim=2)
 
 
 def wkv6(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, u: Tensor) -> Tensor:

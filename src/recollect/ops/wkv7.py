@@ -21,9 +21,10 @@ from torch import Tensor
 
 from recollect.ops.chunks import chunked
 from recollect.ops.precision import wide
+from recollect.ops.recurrence import over_time
 
 CHUNK = 16
-"""Tokens a chunk."""
+"""Tokens per chunk."""
 
 
 def wkv7_step(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, a: Tensor, b: Tensor, S: Tensor) -> tuple[Tensor, Tensor]:
@@ -35,12 +36,7 @@ def wkv7_step(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, a: Tensor, b: Tens
 
 def wkv7_definition(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """One token after another."""
-    S = r.new_zeros(*r.shape[:2], v.shape[-1], r.shape[-1])
-    out = []
-    for r_t, k_t, v_t, log_w_t, a_t, b_t in zip(*(x.unbind(2) for x in (r, k, v, log_w, a, b)), strict=True):
-        y, S = wkv7_step(r_t, k_t, v_t, log_w_t, a_t, b_t, S)
-        out.append(y)
-    return torch.stack(out, dim=2)
+    return over_time(wkv7_step, r.new_zeros(*r.shape[:2], v.shape[-1], r.shape[-1]), r, k, v, log_w, a, b, dim=2)
 
 
 def wkv7(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, a: Tensor, b: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a sequence mixer must keep to, one function a rule.
+"""What a sequence mixer must keep to, one function per rule.
 
 Each takes `make`, which builds the mixer (one that must know its longest row: for 1024 tokens), and the width and length
 of the rows it is given. It raises AssertionError with what is wrong and where, returns None if all is well, and a note

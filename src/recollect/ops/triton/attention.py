@@ -32,7 +32,7 @@ LN2 = tl.constexpr(0.6931471805599453)
 
 
 def forward(qkv: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    """y and lse."""
+    """The mixed values y, and lse."""
     qkv = qkv.contiguous()
     rows, length, _, heads, dim = qkv.shape
     y = qkv.new_empty(rows, length, heads, dim)

@@ -25,7 +25,7 @@ SPAN = 256
 
 
 def forward(y: Tensor, z: Tensor, w: Tensor, eps: float) -> Tensor:
-    """out."""
+    """The gated and normalised rows."""
     y, w = y.contiguous(), w.contiguous()
     groups, tokens, width = y.shape
     out = torch.empty_like(y)

@@ -28,7 +28,7 @@ from recollect.ops.triton.tiles import load, store
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool) -> tuple[Tensor, Tensor]:
-    """y, and the states before each chunk but the first."""
+    """The result y, and the states before each chunk but the first."""
     y, kept = outputs(q, v, normalise)
     arguments, options = _arguments(q, k, v, feature, normalise)
     with torch.cuda.device_of(v):

@@ -37,7 +37,7 @@ def outputs(q: Tensor, v: Tensor, normalise: bool) -> tuple[Tensor, Tensor]:
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool) -> tuple[Tensor, Tensor]:
-    """y and r."""
+    """The result y, and r."""
     y, r = outputs(q, v, normalise)
     grid, arguments, options = _arguments(q, k, v, feature, normalise)
     with torch.cuda.device_of(v):

@@ -6,7 +6,7 @@
 Forward keeps the hidden layer in registers, block by block. Backward forms it once more: a program has a part of both weights
 and walks over rows, the next of which are read while it is busy with gelu and its slope. Its tiles are hidden by rows, so that a
 and dh stay in registers for the products that add to dW_1 and dW_2; only dh is written down, for dx, a plain product. Weights
-may be longer numbers than rows: they are rounded for the products, their gradients, summed in float32, are not.
+may be in float32 and rows in 16 bits: weights are rounded for the products, their gradients, summed in float32, are not.
 
 gelu(h) = h share(h), where share is the normal distribution function: here a sigmoid of an odd polynomial in h, fitted so that
 gelu is off by at most 4e-6 and its slope by 1.4e-5. erf would take most of the time.
@@ -25,7 +25,7 @@ from recollect.ops.triton.tiles import read_tile, write_tile
 
 
 def forward(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-    """y."""
+    """The network's output y."""
     x, b1, b2, w1, w2 = (t.contiguous() for t in (x, b1, b2, w1.to(x.dtype), w2.to(x.dtype)))
     groups, tokens, width = x.shape
     y = torch.empty_like(x)
@@ -53,7 +53,7 @@ def backward(
     options |= {"SPAN": span, "SLICE": triton.next_power_of_2(triton.cdiv(width, parts))}
     options["EVEN"] &= parts * options["SLICE"] == width
     dh = x.new_empty(groups, hidden, tokens)
-    sums = [x.new_empty(groups, spans, *t.shape[1:], dtype=torch.float32) for t in given]  # a summand a span
+    sums = [x.new_empty(groups, spans, *t.shape[1:], dtype=torch.float32) for t in given]  # a summand per span
     with torch.cuda.device_of(x):
         _backward_kernel[parts * spans, groups](grad, x, w1, b1, w2, dh, *sums, tokens, width, hidden, **options)
     dw1, db1, dw2, db2 = (g.sum(1).to(t.dtype) for g, t in zip(sums, given, strict=True))
@@ -71,7 +71,7 @@ def _options(x: Tensor, hidden: int, rows: int, part: int, warps: int, ahead: in
     return {
         "ROWS": rows, "HIDDEN": part, "WIDTH": wide,
         "EVEN": tokens % rows == 0 and hidden % part == 0 and width == wide,  # then nothing needs a mask
-        "EXACT": "ieee" if exact else "tf32",  # the latter is not looked at for shorter numbers
+        "EXACT": "ieee" if exact else "tf32",  # the latter has no effect in 16-bit precision
         "num_warps": warps, "num_stages": stages(x, ahead),
     }  # fmt: skip
 

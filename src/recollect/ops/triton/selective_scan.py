@@ -49,22 +49,22 @@ from recollect.ops.triton.tiles import read_float, write
 LN2 = tl.constexpr(0.6931471805599453)
 NEVER = tl.constexpr(1e-15)
 FORWARD, BACKWARD = 512, 256
-"""Numbers in the state of a program, or so: 16 and 8 a thread. Backward holds nine such in registers."""
+"""Numbers in the state of a program, or so: 16 and 8 per thread. Backward holds nine such in registers."""
 
 
 class Gate(NamedTuple):
     """What backward needs of the gate, out = y * silu(z). Its shapes are those of x."""
 
     z: Tensor
-    """Where it lies in a projection."""
+    """The gate before its activation, a view of the projection."""
     out: Tensor
-    """What forward gave."""
+    """The result of forward."""
     dz: Tensor
-    """To be filled, where it lies in the projection's gradient."""
+    """Is filled; a view of the projection's gradient."""
 
 
 def outputs(x: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """y and kept, empty. What is kept is as precise as x, but never in float16: its range is too short."""
+    """Empty tensors for y and the kept states, which have the precision of x, but never float16: its range is too short."""
     groups, batch, length, channels = x.shape
     dtype = torch.bfloat16 if x.dtype == torch.bfloat16 else torch.float32
     kept = x.new_empty(groups, batch, triton.cdiv(length, PART), own.shape[1] - 2, channels, dtype=dtype)
@@ -72,7 +72,7 @@ def outputs(x: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def forward(x: Tensor, dt: Tensor, own: Tensor, BC: Tensor, z: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """y, or y * silu(z), and the state before each part."""
+    """The result y, or y * silu(z), and the state before each part."""
     x, dt, own, BC = x.contiguous(), dt.contiguous(), own.contiguous(), _tokens(BC)
     out, kept = outputs(x, own)
     gate = BC if z is None else _tokens(z)  # BC in place of a gate that is not read
@@ -85,7 +85,7 @@ def forward(x: Tensor, dt: Tensor, own: Tensor, BC: Tensor, z: Tensor | None = N
 def backward(
     grad: Tensor, x: Tensor, dt: Tensor, own: Tensor, BC: Tensor, kept: Tensor, dBC: Tensor, gate: Gate | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of x, dt and own. Fills dBC and the gate's dz, wherever they lie."""
+    """Gradients of x, dt and own. Fills dBC and the gate's dz, which may be views."""
     grad, x, dt, own, kept, BC = *(t.contiguous() for t in (grad, x, dt, own, kept)), _tokens(BC)
     groups, batch, length, channels = x.shape
     z, out, dz = (BC,) * 3 if gate is None else (_tokens(gate.z), gate.out.contiguous(), gate.dz.view(-1, channels))
@@ -158,7 +158,7 @@ def _forward_kernel(
     at_z = first * Z_TIME + i[None, :] * Z_TIME + c[:, None]
     at_s = first * BC_TIME + i[None, :] * BC_TIME + s[:, None]  # (n, steps)
     parts = tl.cdiv(length, STEPS)
-    kept += row * parts * STATES * CHANNELS + tl.max_contiguous(state, [1, 4])  # four a thread in bfloat16 too
+    kept += row * parts * STATES * CHANNELS + tl.max_contiguous(state, [1, 4])  # four per thread in bfloat16 too
     h = tl.zeros([N, BLOCK], tl.float32)
     for part in tl.range(parts, num_stages=4):  # the next three are read while one is computed
         start = part * STEPS

@@ -27,11 +27,11 @@ FORWARD = 32, 32
 BACKWARD = 256, 8
 """The same of backward, which holds more, and reads nothing twice."""
 BLOCK = 128
-"""Channels of a program, two a thread."""
+"""Channels of a program, two per thread."""
 
 
 def forward(x: Tensor, w: Tensor, activation: str, biased: bool) -> Tensor:
-    """y."""
+    """The convolution y."""
     x, w = _straight(x), w.contiguous()
     y = x.new_empty(x.shape)
     programs, sizes, options = _division(x, w, activation, biased, *FORWARD)
@@ -44,8 +44,8 @@ def backward(
     grad: Tensor, x: Tensor, w: Tensor, activation: str, biased: bool, dx: Tensor | None = None, beside: Tensor | None = None,
     also: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Gradients of x, in `dx` wherever it lies, and of w, from y's: grad, or the sum of it and `also`. What is `beside`, a few
-    numbers a token, is put where a token's dx ends: by themselves so few would cost as much as a line of memory."""
+    """Gradients of x, in `dx` wherever it lies, and of w, from y's: grad, or the sum of it and `also`. The few
+    numbers per token in `beside` are put where a token's dx ends: by themselves they would cost as much as a line of memory."""
     grad, x, w = grad.contiguous(), _straight(x), w.contiguous()
     groups, batch, length, channels = x.shape
     programs, sizes, options = _division(x, w, activation, biased, *BACKWARD)
@@ -69,7 +69,7 @@ def _straight(x: Tensor) -> Tensor:
 def _division(
     x: Tensor, w: Tensor, activation: str, biased: bool, span: int, run: int
 ) -> tuple[int, tuple[int, int], dict]:
-    """How many programs there are, the sizes they are told, and what is compiled in."""
+    """How many programs there are, the sizes they take, and what is compiled in."""
     groups, batch, length, channels = x.shape
     span, block = min(triton.next_power_of_2(length), span), min(triton.next_power_of_2(channels), BLOCK)
     run = min(span, run)
@@ -130,7 +130,7 @@ def _before_activation(dy, xs, k, taps, b, KERNEL: tl.constexpr, ACTIVATION: tl.
 
 @triton.jit
 def _sum_after(dpres, k, taps, KERNEL: tl.constexpr):
-    """dx of the k-th token of dpres."""
+    """The gradient of x for the k-th token of dpres."""
     dx = taps[0] * dpres[k]
     for back in tl.static_range(1, KERNEL):
         dx += taps[back] * dpres[k + back]

@@ -53,8 +53,8 @@ MOST = 8
 
 
 def forward(x: Tensor, own: Tensor | Mamba2, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """y, the states before each chunk but the first, and decays (`running`). `own` is log a (rows, length, heads), or what Mamba2
-    makes it of."""
+    """The result y, the states before each chunk but the first, and decays (`running`). `own` is log a (rows, length, heads), or
+    what Mamba2 makes it of."""
     y, kept = outputs(C, x, False)
     decay = running(x, own)
     grid, arguments, options = _arguments(x, own, B, C, decay)

@@ -21,7 +21,7 @@ from recollect.ops.triton.tiles import read_float
 
 
 def forward(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """y."""
+    """The weighted average y."""
     w, u, k, v = (t.contiguous() for t in (w, u, k, v))
     y = torch.empty_like(v)
     rows, length, channels = k.shape
@@ -50,7 +50,7 @@ def backward(grad: Tensor, w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[
 
 
 def _block(channels: int) -> int:
-    """Channels of a program, one a thread."""
+    """Channels of a program, one per thread."""
     return min(max(triton.next_power_of_2(channels), 32), 128)
 
 
