@@ -101,7 +101,7 @@ def _theirs_win(op: str, forward: Callable, backward: Callable, tensors: Sequenc
 
     expected = ours()
     try:
-        error = torch.stack([_apart(a, b) for a, b in zip(theirs(), expected, strict=True)]).max().item()
+        error = torch.stack([_relative_error(a, b) for a, b in zip(theirs(), expected, strict=True)]).max().item()
         refusal = None if error < TOLERANCE else f"differs from ours by {error:.2g}"  # NaN differs too
     except Exception as failure:  # of whatever kind: ours can do it
         refusal = f"fails ({type(failure).__name__}: {failure})"
@@ -145,9 +145,9 @@ def _milliseconds(run: Callable[[], object], repeats: int = 5) -> float:
     return start.elapsed_time(end) / repeats
 
 
-def _apart(a: Tensor, b: Tensor) -> Tensor:
-    known = b.isfinite()  # a member that diverged says nothing about their kernel
-    return torch.where(known, a.float() - b, 0).norm() / torch.where(known, b.float(), 0).norm().clamp(min=1e-30)
+def _relative_error(a: Tensor, b: Tensor) -> Tensor:
+    finite = b.isfinite()  # a member that diverged says nothing about their kernel
+    return torch.where(finite, a.float() - b, 0).norm() / torch.where(finite, b.float(), 0).norm().clamp(min=1e-30)
 
 
 def _shapes(op: str, tensors: Sequence[Tensor]) -> tuple:

@@ -52,8 +52,8 @@ def _by_chunks(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> Tensor:
         chunked(x, min(CHUNK, length)) for x in (q, k, v, log_alpha)
     )  # (batch, heads, chunks, chunk, ...)
     since_start = log_alpha.cumsum(-2)
-    apart = since_start[..., :, None, :] - since_start[..., None, :, :]  # (batch, heads, chunks, chunk, chunk, dim)
-    scores = (q[..., :, None, :] * apart.clamp(max=0).exp() * k[..., None, :, :]).sum(-1)
+    between = since_start[..., :, None, :] - since_start[..., None, :, :]  # (batch, heads, chunks, chunk, chunk, dim)
+    scores = (q[..., :, None, :] * between.clamp(max=0).exp() * k[..., None, :, :]).sum(-1)
     y = scores.tril() @ v
     if q.shape[2] > 1:
         to_end = since_start[..., -1:, :] - since_start

@@ -43,7 +43,7 @@ def _by_kernels(
     projected: Tensor, taps: Tensor, b: Tensor, w_x: Tensor, w_dt: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor
 ) -> Tensor:
     """In the precision of `projected`."""
-    return _op(projected, *_own(projected.dtype, taps, b, w_x, w_dt, b_dt, A_log, D))[0]
+    return _op(projected, *_member_weights(projected.dtype, taps, b, w_x, w_dt, b_dt, A_log, D))[0]
 
 
 def step_and_state(x: Tensor, w_x: Tensor, w_dt: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -66,7 +66,7 @@ def _filled(w_x: Tensor, w_dt: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat([w_r, w_BC]), F.pad(w_dt, (0, -rank % 8))
 
 
-def _own(
+def _member_weights(
     dtype: torch.dtype, taps: Tensor, b: Tensor, w_x: Tensor, w_dt: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor
 ) -> list[Tensor]:
     """What a member has of its own, as the op takes it: taps with b as the last column, w_x and w_dt filled with zeros and in
@@ -81,31 +81,31 @@ def _own(
 
 
 def _forward(
-    projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, own: Tensor
+    projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, AbD: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     from recollect.ops.triton import selective_scan, short_conv
 
-    members, inner, rank = len(own), own.shape[2], w_dt.shape[2]
+    members, inner, rank = len(AbD), AbD.shape[2], w_dt.shape[2]
     u, z = _parts(projected, members, inner)
     x = short_conv.forward(u, taps, "silu", True)
     mixed = torch.bmm(x.flatten(1, 2), w_x.mT)
     dt = torch.bmm(mixed[..., :rank], w_dt.mT).view(x.shape)
-    out, kept = selective_scan.forward(x, dt, own, _BC(mixed, x, own, rank), z)
+    out, kept = selective_scan.forward(x, dt, AbD, _BC(mixed, x, AbD, rank), z)
     return out.flatten(0, 1), x, mixed, dt, kept
 
 
 def _backward(
-    grad: Tensor, projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, own: Tensor,
+    grad: Tensor, projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, AbD: Tensor,
     out: Tensor, x: Tensor, mixed: Tensor, dt: Tensor, kept: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     from recollect.ops.triton import selective_scan, short_conv
 
-    members, inner, rank = len(own), own.shape[2], w_dt.shape[2]
+    members, inner, rank = len(AbD), AbD.shape[2], w_dt.shape[2]
     dprojected, dmixed = projected.new_empty(projected.shape), mixed.new_empty(mixed.shape)
     (u, z), (du, dz) = (_parts(t, members, inner) for t in (projected, dprojected))
-    BC, dBC = (_BC(t, x, own, rank) for t in (mixed, dmixed))
+    BC, dBC = (_BC(t, x, AbD, rank) for t in (mixed, dmixed))
     gate = None if z is None or dz is None else selective_scan.Gate(z, out.view(x.shape), dz)
-    dx, ddt, down = selective_scan.backward(grad.view(x.shape), x, dt, own, BC, kept, dBC, gate)
+    dx, ddt, dAbD = selective_scan.backward(grad.view(x.shape), x, dt, AbD, BC, kept, dBC, gate)
     ddt = ddt.flatten(1, 2)
     torch.bmm(ddt, w_dt, out=dmixed[..., :rank])
     dmixed[..., rank + dBC.shape[-1] :].zero_()
@@ -113,7 +113,7 @@ def _backward(
     dw_x = torch.bmm(dmixed.mT, x.flatten(1, 2))
     more = torch.bmm(dmixed, w_x).view(x.shape)
     _, dtaps = short_conv.backward(dx, u, taps, "silu", True, du, also=more)
-    return dprojected, dtaps, dw_x, dw_dt, down
+    return dprojected, dtaps, dw_x, dw_dt, dAbD
 
 
 def _parts(projected: Tensor, members: int, inner: int) -> tuple[Tensor, Tensor | None]:
@@ -122,20 +122,20 @@ def _parts(projected: Tensor, members: int, inner: int) -> tuple[Tensor, Tensor 
     return u, z[0] if z else None
 
 
-def _BC(mixed: Tensor, x: Tensor, own: Tensor, rank: int) -> Tensor:
+def _BC(mixed: Tensor, x: Tensor, AbD: Tensor, rank: int) -> Tensor:
     """(members, batch, length, 2 n), where it lies."""
-    return mixed.view(*x.shape[:3], -1)[..., rank : rank + 2 * (own.shape[1] - 2)]
+    return mixed.view(*x.shape[:3], -1)[..., rank : rank + 2 * (AbD.shape[1] - 2)]
 
 
 def _fake(
-    projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, own: Tensor
+    projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, AbD: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     from recollect.ops.triton import selective_scan
 
-    u, _ = _parts(projected, len(own), own.shape[2])
-    out, kept = selective_scan.outputs(u, own)
+    u, _ = _parts(projected, len(AbD), AbD.shape[2])
+    out, kept = selective_scan.outputs(u, AbD)
     x, dt = u.new_empty(u.shape), u.new_empty(u.shape)
-    mixed = u.new_empty(len(own), u.shape[1] * u.shape[2], w_x.shape[1])
+    mixed = u.new_empty(len(AbD), u.shape[1] * u.shape[2], w_x.shape[1])
     return out.flatten(0, 1), x, mixed, dt, kept
 
 

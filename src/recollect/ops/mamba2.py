@@ -101,11 +101,10 @@ def _backward(
     grads = [gated_norm.backward(g, y_g, z_g, w_g, EPS, dz_g) for g, y_g, z_g, w_g, dz_g in by_group]
     dy, dw = (_joined(list(parts)) for parts in zip(*grads, strict=True))
     (x, B, C), (dx, dB, dC) = (_views(t, inner, heads, groups) for t in (xBC, dxBC))
-    ddt = projected.new_empty(
-        *projected.shape[:2], projected.shape[2] - inner - channels
-    )  # and zeros where nothing is read
-    own = ssd.Mamba2(dt, b_dt, A_log, D)
-    db_dt, dA_log, dD = ssd.backward(dy.view(x.shape), x, own, B, C, kept, decay, dx, dB, dC, ddt)
+    # ddt has columns of zeros where dt is not read.
+    ddt = projected.new_empty(*projected.shape[:2], projected.shape[2] - inner - channels)
+    log_a = ssd.Mamba2(dt, b_dt, A_log, D)
+    db_dt, dA_log, dD = ssd.backward(dy.view(x.shape), x, log_a, B, C, kept, decay, dx, dB, dC, ddt)
     dxBC, before, dbefore = (t.unflatten(0, (members, -1)) for t in (dxBC, before, dbefore))
     _, dtaps = short_conv.backward(dxBC, before, taps, "silu", True, dbefore, ddt)
     return dprojected, dtaps, db_dt, dA_log, dD, dw

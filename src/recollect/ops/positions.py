@@ -27,25 +27,27 @@ def distance(queries: Tensor, keys: Tensor) -> Tensor:
     return queries[:, None] - keys[None, :]
 
 
-def alibi(heads: int, apart: Tensor, dtype: torch.dtype) -> Tensor:
-    """ALiBi's bias for distances `apart` (queries, keys): (heads, queries, keys); slopes 2^(-8/n), 2^(-16/n), .. over n heads."""
-    slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1, device=apart.device) / heads)
-    return (-slopes[:, None, None] * apart).to(dtype)
+def alibi(heads: int, distances: Tensor, dtype: torch.dtype) -> Tensor:
+    """ALiBi's bias for `distances` (queries, keys): (heads, queries, keys); slopes 2^(-8/n), 2^(-16/n), .. over n heads."""
+    slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1, device=distances.device) / heads)
+    return (-slopes[:, None, None] * distances).to(dtype)
 
 
-def hard_alibi(heads: int, apart: Tensor, dtype: torch.dtype) -> Tensor:
+def hard_alibi(heads: int, distances: Tensor, dtype: torch.dtype) -> Tensor:
     """Head h < heads/2 (at least one) sees the last h+1 tokens, the others all: (heads, queries, keys)."""
     local = max(1, heads // 2) if heads > 1 else 0
-    reach = torch.full((heads,), torch.iinfo(torch.int64).max, device=apart.device)
-    reach[:local] = torch.arange(1, local + 1, device=apart.device)
-    return torch.zeros(heads, *apart.shape, dtype=dtype, device=apart.device).masked_fill(
-        apart >= reach[:, None, None], -math.inf
+    reach = torch.full((heads,), torch.iinfo(torch.int64).max, device=distances.device)
+    reach[:local] = torch.arange(1, local + 1, device=distances.device)
+    return torch.zeros(heads, *distances.shape, dtype=dtype, device=distances.device).masked_fill(
+        distances >= reach[:, None, None], -math.inf
     )
 
 
-def bucket(apart: Tensor, buckets: int = 32, furthest: int = 128) -> Tensor:
+def bucket(distances: Tensor, buckets: int = 32, furthest: int = 128) -> Tensor:
     """T5's causal distance buckets: one per distance for the first half, then logarithmic up to `furthest`."""
     near = buckets // 2
-    apart = apart.clamp(min=0)
-    far = near + (torch.log(apart.clamp(min=1).double() / near) / math.log(furthest / near) * (buckets - near)).long()
-    return torch.where(apart < near, apart, far.clamp(max=buckets - 1))
+    distances = distances.clamp(min=0)
+    far = (
+        near + (torch.log(distances.clamp(min=1).double() / near) / math.log(furthest / near) * (buckets - near)).long()
+    )
+    return torch.where(distances < near, distances, far.clamp(max=buckets - 1))

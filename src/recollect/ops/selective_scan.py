@@ -127,25 +127,25 @@ _scan = op("selective_scan", _forward, _backward, _fake)
 # The kernels take x, dt, B and C as they come, each in its own dtype, and sum in float32.
 
 
-def _kernel_forward(x: Tensor, dt: Tensor, own: Tensor, BC: Tensor) -> tuple[Tensor, Tensor]:
+def _kernel_forward(x: Tensor, dt: Tensor, AbD: Tensor, BC: Tensor) -> tuple[Tensor, Tensor]:
     from recollect.ops.triton import selective_scan as kernels
 
-    return kernels.forward(x, dt, own, BC)
+    return kernels.forward(x, dt, AbD, BC)
 
 
 def _kernel_backward(
-    grad: Tensor, x: Tensor, dt: Tensor, own: Tensor, BC: Tensor, y: Tensor, kept: Tensor
+    grad: Tensor, x: Tensor, dt: Tensor, AbD: Tensor, BC: Tensor, y: Tensor, kept: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     from recollect.ops.triton import selective_scan as kernels
 
     dBC = BC.new_empty(BC.shape)
-    return *kernels.backward(grad, x, dt, own, BC, kept, dBC), dBC
+    return *kernels.backward(grad, x, dt, AbD, BC, kept, dBC), dBC
 
 
-def _kernel_fake(x: Tensor, dt: Tensor, own: Tensor, BC: Tensor) -> tuple[Tensor, Tensor]:
+def _kernel_fake(x: Tensor, dt: Tensor, AbD: Tensor, BC: Tensor) -> tuple[Tensor, Tensor]:
     from recollect.ops.triton import selective_scan as kernels
 
-    return kernels.outputs(x, own)
+    return kernels.outputs(x, AbD)
 
 
 _kernels = op("selective_scan_kernel", _kernel_forward, _kernel_backward, _kernel_fake)

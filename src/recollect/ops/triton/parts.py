@@ -53,7 +53,7 @@ def summed(x, HALVINGS: tl.constexpr):
 
 
 @triton.jit
-def own_states(x, LANES: tl.constexpr):
+def sum_states(x, LANES: tl.constexpr):
     """(n, channels) -> (lanes, channels): sums over the states that a thread has."""
     return tl.sum(tl.reshape(x, [x.shape[0] // LANES, LANES, x.shape[1]]), axis=0)
 
@@ -65,7 +65,7 @@ def over_states(steps, LOG_LANES: tl.constexpr):
 
 
 @triton.jit
-def own_channels(x):
+def sum_channels(x):
     """(n, channels) -> (n, channels / 4): sums over the channels that a thread has."""
     return tl.sum(tl.reshape(x, [x.shape[0], x.shape[1] // 4, 4]), axis=2)
 

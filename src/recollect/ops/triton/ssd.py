@@ -52,12 +52,12 @@ MOST = 8
 """Heads of a program, at most: they are taken one after another."""
 
 
-def forward(x: Tensor, own: Tensor | Mamba2, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The result y, the states before each chunk but the first, and decays (`running`). `own` is log a (rows, length, heads), or
-    what Mamba2 makes it of."""
+def forward(x: Tensor, log_a: Tensor | Mamba2, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The result y, the states before each chunk but the first, and decays (`running`). `log_a` is (rows, length, heads), or what
+    Mamba2 makes it of."""
     y, kept = outputs(C, x, False)
-    decay = running(x, own)
-    grid, arguments, options = _arguments(x, own, B, C, decay)
+    decay = running(x, log_a)
+    grid, arguments, options = _arguments(x, log_a, B, C, decay)
     with torch.cuda.device_of(x):
         if not options["SINGLE"]:
             states_kernel[x.shape[0] * x.shape[2],](kept, *arguments, **options)
@@ -66,13 +66,13 @@ def forward(x: Tensor, own: Tensor | Mamba2, B: Tensor, C: Tensor) -> tuple[Tens
 
 
 def backward(
-    grad: Tensor, x: Tensor, own: Tensor | Mamba2, B: Tensor, C: Tensor, kept: Tensor, decay: Tensor, dx: Tensor, dB: Tensor,
+    grad: Tensor, x: Tensor, log_a: Tensor | Mamba2, B: Tensor, C: Tensor, kept: Tensor, decay: Tensor, dx: Tensor, dB: Tensor,
     dC: Tensor, draw: Tensor | None = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Fills dx, dB and dC, wherever they lie, and draw (rows, length, heads and more columns, which become zeros), and gives the
     gradient of log a, or those of bias, A_log and D."""
     decay = decay.contiguous()
-    grid, arguments, options = _arguments(x, own, B, C, decay)
+    grid, arguments, options = _arguments(x, log_a, B, C, decay)
     (rows, length, heads, _), groups = x.shape, B.shape[2]
     parts, chunks, single = heads // options["EACH"], kept.shape[2] + 1, options["SINGLE"]
     to_B, to_C = (t.new_empty(rows, length, parts, t.shape[3]) if groups < parts else t for t in (dB, dC))
@@ -88,14 +88,14 @@ def backward(
         _within_kernel[grid](grad, dkept, dx, sums, to_B, to_C, dmembers, *of_x, *of_B, *arguments, **options)
         if not single:
             _between_kernel[grid](grad, kept, dkept, sums, passing, to_B, to_C, *of_B, *arguments, **options)
-        given = decay_gradients(sums, passing, decay, own, dmembers, draw, options)
+        given = decay_gradients(sums, passing, decay, log_a, dmembers, draw, options)
     if groups < parts:
         for summands, whole in ((to_B, dB), (to_C, dC)):
             torch.sum(summands.unflatten(2, (groups, -1)), dim=3, out=whole)
     return given
 
 
-def _arguments(x: Tensor, own: Tensor | Mamba2, B: Tensor, C: Tensor, decay: Tensor) -> tuple[tuple[int], list, dict]:
+def _arguments(x: Tensor, log_a: Tensor | Mamba2, B: Tensor, C: Tensor, decay: Tensor) -> tuple[tuple[int], list, dict]:
     """The grid of chunks, and what all kernels take: tensors, strides and sizes; and the choices that are compiled in."""
     x, B, C = (rows_of_vectors(t) for t in (x, B, C))
     if B.stride() != C.stride():
@@ -103,8 +103,8 @@ def _arguments(x: Tensor, own: Tensor | Mamba2, B: Tensor, C: Tensor, decay: Ten
     (rows, length, heads, p), (groups, n) = x.shape, B.shape[2:]
     options = choices(length, n, p, x.dtype)
     each = max(i for i in range(1, MOST + 1) if heads // groups % i == 0)
-    scaled = isinstance(own, Mamba2)
-    D, batch = (own.D.contiguous(), rows // len(own.D)) if isinstance(own, Mamba2) else (x, 1)
+    scaled = isinstance(log_a, Mamba2)
+    D, batch = (log_a.D.contiguous(), rows // len(log_a.D)) if isinstance(log_a, Mamba2) else (x, 1)
     even = length % options["CHUNK"] == 0 and (n, p) == (options["N"], options["P"])  # then nothing needs a mask
     return (
         (rows * triton.cdiv(length, options["CHUNK"]) * (heads // each),),

@@ -37,15 +37,16 @@ class Mamba2(NamedTuple):
     D: Tensor
 
 
-def running(x: Tensor, own: Tensor | Mamba2) -> Tensor:
+def running(x: Tensor, log_a: Tensor | Mamba2) -> Tensor:
     """What `running_kernel` fills, for log a (rows, length, heads) or what Mamba2 makes it of."""
     rows, length, heads, _ = x.shape
-    scaled = isinstance(own, Mamba2)
+    scaled = isinstance(log_a, Mamba2)
     decay = torch.empty(rows, heads, 2 + scaled, length, dtype=torch.float32, device=x.device)
-    if isinstance(own, Mamba2):  # x in place of what is not read
-        made_of = [x, own.raw, own.bias.contiguous(), own.A_log.contiguous(), rows // len(own.D), *own.raw.stride()[:2]]
+    if isinstance(log_a, Mamba2):  # x in place of what is not read
+        weights = log_a.bias.contiguous(), log_a.A_log.contiguous()
+        made_of = [x, log_a.raw, *weights, rows // len(log_a.D), *log_a.raw.stride()[:2]]
     else:
-        made_of = [own.contiguous(), x, x, x, 1, 0, 0]
+        made_of = [log_a.contiguous(), x, x, x, 1, 0, 0]
     chunk = chunk_of(length)
     with torch.cuda.device_of(x):
         running_kernel[rows * heads, triton.cdiv(length, chunk)](
@@ -55,7 +56,7 @@ def running(x: Tensor, own: Tensor | Mamba2) -> Tensor:
 
 
 def decay_gradients(
-    sums: Tensor, passing: Tensor, decay: Tensor, own: Tensor | Mamba2, dmembers: Tensor, draw: Tensor | None, options: dict
+    sums: Tensor, passing: Tensor, decay: Tensor, log_a: Tensor | Mamba2, dmembers: Tensor, draw: Tensor | None, options: dict
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """The gradient of log a; or draw, which is filled, and those of bias, A_log and D."""
     rows, heads, _, length = decay.shape
@@ -63,13 +64,13 @@ def decay_gradients(
     compiled = {name: options[name] for name in ("CHUNK", "SINGLE", "SCALED")}
     columns = heads if draw is None else draw.shape[2]
     compiled |= {"HEADS": triton.next_power_of_2(columns)}
-    if isinstance(own, Tensor):
-        dlog_a = own.new_empty(own.shape)
+    if isinstance(log_a, Tensor):
+        dlog_a = log_a.new_empty(log_a.shape)
         unused = [dlog_a] * 3 + [1]
         decay_gradients_kernel[grid](sums, passing, decay, dlog_a, *unused, length, heads, columns, **compiled)
         return (dlog_a,)
     assert draw is not None
-    A_log, D = own.A_log, own.D
+    A_log, D = log_a.A_log, log_a.D
     decay_gradients_kernel[grid](
         sums, passing, decay, sums, draw, A_log.contiguous(), dmembers, rows // len(D), length, heads, columns, **compiled
     )  # fmt: skip
@@ -87,10 +88,10 @@ def running_kernel(
     t = tl.program_id(1) * CHUNK + tl.arange(0, CHUNK)
     inside = t < length
     if SCALED:
-        own = row // batch * heads + head
+        member = row // batch * heads + head
         raw_t = tl.load(raw + row * raw_row + t * raw_time + head, mask=inside, other=0.0).to(tl.float32)
-        step = tl.reshape(softplus((raw_t + tl.load(bias + own))[None, :]), [CHUNK])
-        log = -tl.exp(tl.load(A_log + own)) * step
+        step = tl.reshape(softplus((raw_t + tl.load(bias + member))[None, :]), [CHUNK])
+        log = -tl.exp(tl.load(A_log + member)) * step
         tl.store(decay + 2 * length + t, step, mask=inside)
     else:
         log = tl.load(log_a + (row * length + t) * heads + head, mask=inside, other=0.0)
