@@ -52,7 +52,7 @@ class Mixer(nn.Module):
 
     def after_norm(self, norm: Norm, x: Tensor) -> Tensor:
         """self(norm(x)), which training on a GPU calls in its place: a mixer may put the norm's scale into its first linear map
-        (ops/norms.py). Hooks of the mixer itself are heeded: with them the model calls it after the norm."""
+        (ops/norms.py). Where the mixer has hooks, the model calls it itself instead."""
         return self(norm(x))
 
     def initial_state(self, batch: int) -> State:

@@ -43,7 +43,7 @@ class H3(Mixer):
         super().__init__()
         if state < 0:
             raise SpecError(
-                f"h3: state {state} is negative; give a size of at least 1, or 0 for the longest row's length"
+                f"h3: state {state} is negative; give a size of 1 or more, or 0 for the longest row's length"
             )
         divides("h3: head_dim", head_dim, width)
         self.head_dim, self.heads, self.state = head_dim, width // head_dim, state or length

@@ -58,7 +58,7 @@ class Hyena(Mixer):
         self.out = nn.Linear(width, width)
 
     def initialise(self) -> None:
-        """The model has drawn the filters' MLP by its own law: here it gets PyTorch's where that is asked for."""
+        """Draw the filters' MLP again by PyTorch's law, where `filter_init` says so."""
         if self.filter_init == "pytorch":
             self.filters.reset()
 
@@ -105,7 +105,7 @@ class ImplicitFilters(nn.Module):
         super().__init__()
         if features < 3 or features % 2 == 0:
             raise SpecError(
-                f"hyena: features {features} must be odd and at least 3 (time, and pairs of cosine and sine)"
+                f"hyena: features {features} must be odd and 3 or more (time, and pairs of cosine and sine)"
             )
         self.count, self.length, self.bands = count, length, features // 2
         self.features = None

@@ -62,7 +62,7 @@ class Mamba(Mixer):
 
     @torch.no_grad()
     def initialise(self) -> None:
-        """The model has drawn the linear maps by its own law: here they get PyTorch's where that is asked for."""
+        """Draw the linear maps again by PyTorch's law, where `init` says so."""
         if self.init == "pytorch":
             self.in_proj.reset_parameters()
             self.out.reset_parameters()

@@ -45,7 +45,7 @@ class RWKV(Mixer):
         self.out = nn.Linear(width, width, bias=False)
 
     def initialise(self) -> None:
-        """The model has drawn the linear maps by its own law: here they get PyTorch's where that is asked for."""
+        """Draw the linear maps again by PyTorch's law, where `init` says so."""
         if self.init == "pytorch":
             for linear in (self.key, self.value, self.receptance, self.out):
                 linear.reset_parameters()

@@ -78,9 +78,7 @@ class RWKV6(Mixer):
         return r, k, v, log_w, silu(self.gate(g))
 
     def initial_state(self, batch: int) -> State:
-        width = self.out.in_features
-        S = self.bonus.new_zeros(batch, width // self.dim, self.dim, self.dim)
-        return {"last": self.bonus.new_zeros(batch, width), "S": S}
+        return start(self.bonus, batch)
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
         r, k, v, log_w, g = self._project(x, state["last"])
@@ -91,6 +89,12 @@ class RWKV6(Mixer):
         low_rank = 2 * length * sum(t.numel() for t in (self.mix_A, self.mix_B, self.decay_A, self.decay_B))
         scan = self.bonus.shape[0] * wkv6_flops(length, self.dim, self.dim)
         return linear_flops(length, self.receptance, self.key, self.value, self.gate, self.out) + low_rank + scan
+
+
+def start(like: Tensor, batch: int) -> State:
+    """The state before the first token, for heads of channels (heads, dim) as `like` has them."""
+    heads, dim = like.shape
+    return {"last": like.new_zeros(batch, heads * dim), "S": like.new_zeros(batch, heads, dim, dim)}
 
 
 class HeadNorm(nn.Module):

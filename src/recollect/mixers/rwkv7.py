@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from recollect.mixers.base import Mixer, State, divides, linear_flops
 from recollect.mixers.rwkv import depth, shifted, spread
-from recollect.mixers.rwkv6 import HeadNorm
+from recollect.mixers.rwkv6 import HeadNorm, start
 from recollect.ops.activations import sigmoid
 from recollect.ops.wkv7 import wkv7, wkv7_flops, wkv7_step
 
@@ -84,9 +84,7 @@ class RWKV7(Mixer):
         return self.out(y.flatten(-2) * g)
 
     def initial_state(self, batch: int) -> State:
-        width = self.out.in_features
-        S = self.bonus.new_zeros(batch, width // self.dim, self.dim, self.dim)
-        return {"last": self.bonus.new_zeros(batch, width), "S": S}
+        return start(self.bonus, batch)
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
         r, k, v, log_w, a, b, g = self._project(x, state["last"])

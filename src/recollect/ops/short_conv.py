@@ -23,7 +23,7 @@ from recollect.spec import SpecError
 Activation = Literal["none", "silu"]
 
 LONGEST = 16
-"""Taps of the longest filter that the kernels are for: they spell out every product, and are compiled ever longer."""
+"""Taps of the longest filter that the kernels are for: they spell out every product, so that longer ones take long to compile."""
 
 
 def short_conv_definition(x: Tensor, w: Tensor, b: Tensor | None = None, activation: Activation = "none") -> Tensor:
