@@ -71,7 +71,7 @@ class DeltaNet(Mixer):
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
         convolved, conv = self.conv.step(self.qkv(x), state["conv"])
         q, k, v = self._split(convolved)  # (batch, h, d)
-        y, memory = delta_rule_step(q, k, v, sigmoid(self.beta(x)), state["S"], self._log_alpha(x))
+        y, memory = delta_rule_step(q, k, v, sigmoid(self.beta(x)), self._log_alpha(x), state["S"])
         return self._finish(y, x), {"S": memory, "conv": conv}
 
     @property

@@ -30,7 +30,7 @@ MAX_DIM = 128
 
 
 def delta_rule_step(
-    q: Tensor, k: Tensor, v: Tensor, beta: Tensor, state: Tensor, log_alpha: Tensor | None = None
+    q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None, state: Tensor
 ) -> tuple[Tensor, Tensor]:
     """One token, q, k (batch, heads, dim), beta (batch, heads): y and the next state (batch, heads, dim, dim_v)."""
     if log_alpha is not None:
@@ -43,9 +43,7 @@ def delta_rule_step(
 def delta_rule_definition(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None = None) -> Tensor:
     """One token after another."""
     state = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1])
-    if log_alpha is None:
-        return over_time(delta_rule_step, state, q, k, v, beta, dim=2)
-    return over_time(lambda *now: delta_rule_step(*now[:4], now[5], now[4]), state, q, k, v, beta, log_alpha, dim=2)
+    return over_time(delta_rule_step, state, q, k, v, beta, log_alpha, dim=2)
 
 
 def delta_rule(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None = None) -> Tensor:

@@ -67,7 +67,7 @@ def linear_attention_definition(
 ) -> Tensor:
     """One token after another."""
     state = q.new_zeros(*q.shape[:2], feature_size(feature, q.shape[-1]), v.shape[-1] + normalise)
-    return over_time(lambda *now: linear_attention_step(*now, feature, normalise), state, q, k, v, dim=2)
+    return over_time(lambda q, k, v, s: linear_attention_step(q, k, v, s, feature, normalise), state, q, k, v, dim=2)
 
 
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, feature: Feature = "elu", normalise: bool = True) -> Tensor:

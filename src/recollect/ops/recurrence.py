@@ -9,10 +9,14 @@ from torch import Tensor
 State = TypeVar("State")
 
 
-def over_time(step: Callable[..., tuple[Tensor, State]], state: State, *inputs: Tensor, dim: int) -> Tensor:
-    """What `step(*inputs at one time, state)` returns at all times, with the next state beside it; `dim` is that of time."""
+def over_time(
+    step: Callable[..., tuple[Tensor, State]], state: State, first: Tensor, *others: Tensor | None, dim: int
+) -> Tensor:
+    """The outputs at all times of `step(*inputs at one time, state) -> output, next state`; time is axis `dim` of the inputs."""
+    times = first.unbind(dim)
+    rest = [[None] * len(times) if x is None else x.unbind(dim) for x in others]
     outputs = []
-    for now in zip(*(x.unbind(dim) for x in inputs), strict=True):
+    for now in zip(times, *rest, strict=True):
         y, state = step(*now, state)
         outputs.append(y)
     return torch.stack(outputs, dim=dim)
