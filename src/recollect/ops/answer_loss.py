@@ -8,6 +8,7 @@ Shapes: x (..., width), W (vocabulary, width), answers, losses, right (...).
 import torch
 from torch import Tensor
 
+from recollect.ops import triton as kernels
 from recollect.ops.fused import kernel_dtype
 from recollect.ops.op import op
 from recollect.ops.precision import HALF
@@ -35,17 +36,13 @@ def answer_loss(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor]:
 
 def _forward(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """x (groups, answers, width), w (groups, vocabulary, width), answers (groups, answers)."""
-    from recollect.ops.triton import answer_loss as kernels
-
-    return kernels.forward(x, w, answers)
+    return kernels.answer_loss.forward(x, w, answers)
 
 
 def _backward(
     grad: Tensor, x: Tensor, w: Tensor, answers: Tensor, losses: Tensor, lse: Tensor, right: Tensor
 ) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton import answer_loss as kernels
-
-    return kernels.backward(grad, x, w, answers, lse)
+    return kernels.answer_loss.backward(grad, x, w, answers, lse)
 
 
 def _fake(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops import triton as kernels
 from recollect.ops.fused import kernel_dtype
 from recollect.ops.op import op
 from recollect.ops.precision import HALF, wide
@@ -58,15 +59,11 @@ def _kernel_serves(x: Tensor, dim: int) -> bool:
 
 def _packed_forward(qkv: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
     """qkv (groups * rows, length, 3, heads, dim); bias (groups, 3 * heads * dim)."""
-    from recollect.ops.triton import attention as kernels
-
-    return kernels.forward(qkv, bias)
+    return kernels.attention.forward(qkv, bias)
 
 
 def _packed_backward(grad: Tensor, *saved) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton import attention as kernels
-
-    return kernels.backward(grad, *saved)
+    return kernels.attention.backward(grad, *saved)
 
 
 def _packed_fake(qkv: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:

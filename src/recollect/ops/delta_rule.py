@@ -17,6 +17,7 @@ Shapes: q, k (batch, heads, length, dim), v (batch, heads, length, dim_v), beta,
 import torch
 from torch import Tensor
 
+from recollect.ops import triton as kernels
 from recollect.ops.chunks import chunked, segment_sum
 from recollect.ops.external import offered
 from recollect.ops.fused import use_kernels
@@ -118,23 +119,17 @@ def _plain_forward(q: Tensor, k: Tensor, v: Tensor, beta: Tensor) -> tuple[Tenso
 
 
 def _gated_forward(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton import delta_rule as kernels
-
-    return kernels.forward(q, k, v, beta, log_alpha)
+    return kernels.delta_rule.forward(q, k, v, beta, log_alpha)
 
 
 def _backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, *saved: Tensor) -> tuple[Tensor, ...]:
-    from recollect.ops.triton import delta_rule as kernels
-
     *log_alpha, _, states = saved  # and y between them
-    return tuple(kernels.backward(grad, q, k, v, beta, log_alpha[0] if log_alpha else None, states))
+    return tuple(kernels.delta_rule.backward(grad, q, k, v, beta, log_alpha[0] if log_alpha else None, states))
 
 
 def _fake(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton.delta_rule import chunks
-
     rows, length, heads, dim = q.shape
-    return v.new_empty(v.shape), v.new_empty(rows, chunks(length) - 1, heads, dim, v.shape[-1])
+    return v.new_empty(v.shape), v.new_empty(rows, kernels.delta_rule.chunks(length) - 1, heads, dim, v.shape[-1])
 
 
 _plain = op("delta_rule", *offered("delta_rule", _plain_forward, _backward, _fake), _fake)

@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops import triton as kernels
 from recollect.ops.chunks import chunked
 from recollect.ops.fused import chunk_dtype
 from recollect.ops.op import op
@@ -125,9 +126,7 @@ def _divided(y: Tensor) -> Tensor:
 
 
 def _kernels(q: Tensor, v: Tensor):
-    from recollect.ops.triton import linear_attention, linear_attention_pairs
-
-    return linear_attention_pairs if linear_attention_pairs.serves(q, v) else linear_attention
+    return kernels.linear_attention_pairs if kernels.linear_attention_pairs.serves(q, v) else kernels.linear_attention
 
 
 def _forward(q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool) -> tuple[Tensor, Tensor]:

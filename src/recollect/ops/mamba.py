@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from recollect.ops import triton as kernels
 from recollect.ops.fused import has_hooks, kernel_dtype
 from recollect.ops.op import op
 from recollect.ops.selective_scan import side_by_side
@@ -83,14 +84,12 @@ def _member_weights(
 def _forward(
     projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, AbD: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    from recollect.ops.triton import selective_scan, short_conv
-
     members, inner, rank = len(AbD), AbD.shape[2], w_dt.shape[2]
     u, z = _parts(projected, members, inner)
-    x = short_conv.forward(u, taps, "silu", True)
+    x = kernels.short_conv.forward(u, taps, "silu", True)
     mixed = torch.bmm(x.flatten(1, 2), w_x.mT)
     dt = torch.bmm(mixed[..., :rank], w_dt.mT).view(x.shape)
-    out, kept = selective_scan.forward(x, dt, AbD, _BC(mixed, x, AbD, rank), z)
+    out, kept = kernels.selective_scan.forward(x, dt, AbD, _BC(mixed, x, AbD, rank), z)
     return out.flatten(0, 1), x, mixed, dt, kept
 
 
@@ -98,21 +97,19 @@ def _backward(
     grad: Tensor, projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, AbD: Tensor,
     out: Tensor, x: Tensor, mixed: Tensor, dt: Tensor, kept: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    from recollect.ops.triton import selective_scan, short_conv
-
     members, inner, rank = len(AbD), AbD.shape[2], w_dt.shape[2]
     dprojected, dmixed = projected.new_empty(projected.shape), mixed.new_empty(mixed.shape)
     (u, z), (du, dz) = (_parts(t, members, inner) for t in (projected, dprojected))
     BC, dBC = (_BC(t, x, AbD, rank) for t in (mixed, dmixed))
-    gate = None if z is None or dz is None else selective_scan.Gate(z, out.view(x.shape), dz)
-    dx, ddt, dAbD = selective_scan.backward(grad.view(x.shape), x, dt, AbD, BC, kept, dBC, gate)
+    gate = None if z is None or dz is None else kernels.selective_scan.Gate(z, out.view(x.shape), dz)
+    dx, ddt, dAbD = kernels.selective_scan.backward(grad.view(x.shape), x, dt, AbD, BC, kept, dBC, gate)
     ddt = ddt.flatten(1, 2)
     torch.bmm(ddt, w_dt, out=dmixed[..., :rank])
     dmixed[..., rank + dBC.shape[-1] :].zero_()
     dw_dt = torch.bmm(ddt.mT, mixed[..., :rank])
     dw_x = torch.bmm(dmixed.mT, x.flatten(1, 2))
     more = torch.bmm(dmixed, w_x).view(x.shape)
-    _, dtaps = short_conv.backward(dx, u, taps, "silu", True, du, also=more)
+    _, dtaps = kernels.short_conv.backward(dx, u, taps, "silu", True, du, also=more)
     return dprojected, dtaps, dw_x, dw_dt, dAbD
 
 
@@ -130,10 +127,8 @@ def _BC(mixed: Tensor, x: Tensor, AbD: Tensor, rank: int) -> Tensor:
 def _fake(
     projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, AbD: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    from recollect.ops.triton import selective_scan
-
     u, _ = _parts(projected, len(AbD), AbD.shape[2])
-    out, kept = selective_scan.outputs(u, AbD)
+    out, kept = kernels.selective_scan.outputs(u, AbD)
     x, dt = u.new_empty(u.shape), u.new_empty(u.shape)
     mixed = u.new_empty(len(AbD), u.shape[1] * u.shape[2], w_x.shape[1])
     return out.flatten(0, 1), x, mixed, dt, kept

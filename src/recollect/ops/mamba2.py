@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from recollect.ops import triton as kernels
 from recollect.ops.fused import chunk_dtype, has_hooks
 from recollect.ops.op import op
 from recollect.ops.short_conv import LONGEST, ShortConv
@@ -74,15 +75,13 @@ def _forward(
     projected: Tensor, taps: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, groups: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The output, and for backward xBC, y, states and decays."""
-    from recollect.ops.triton import gated_norm, short_conv, ssd
-
     inner, (members, heads) = w.shape[1], D.shape
     z, xBC, dt = _parts(projected, inner, taps.shape[1], heads)
-    xBC = short_conv.forward(xBC.unflatten(0, (members, -1)), taps, "silu", True).flatten(0, 1)
+    xBC = kernels.short_conv.forward(xBC.unflatten(0, (members, -1)), taps, "silu", True).flatten(0, 1)
     x, B, C = _views(xBC, inner, heads, groups)
-    y, kept, decay = ssd.forward(x, ssd.Mamba2(dt, b_dt, A_log, D), B, C)
+    y, kept, decay = kernels.ssd.forward(x, kernels.ssd.Mamba2(dt, b_dt, A_log, D), B, C)
     by_group = _by_group(groups, *_tokens(members, y.flatten(2), z), w)
-    out = _joined([gated_norm.forward(y_g, z_g, w_g, EPS) for y_g, z_g, w_g in by_group])
+    out = _joined([kernels.gated_norm.forward(y_g, z_g, w_g, EPS) for y_g, z_g, w_g in by_group])
     return out.view(z.shape), xBC, y, kept, decay
 
 
@@ -90,23 +89,21 @@ def _backward(
     grad: Tensor, projected: Tensor, taps: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, groups: int,
     out: Tensor, xBC: Tensor, y: Tensor, kept: Tensor, decay: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    from recollect.ops.triton import gated_norm, short_conv, ssd
-
     inner, (members, heads), channels = w.shape[1], D.shape, taps.shape[1]
     projected = projected.contiguous()
     dprojected, dxBC = projected.new_empty(projected.shape), xBC.new_empty(xBC.shape)
     (z, before, dt), (dz, dbefore, _) = (_parts(t, inner, channels, heads) for t in (projected, dprojected))
     grad, y, z, dz = _tokens(members, grad, y.flatten(2), z, dz)
     by_group = _by_group(groups, grad, y, z, w, dz)
-    grads = [gated_norm.backward(g, y_g, z_g, w_g, EPS, dz_g) for g, y_g, z_g, w_g, dz_g in by_group]
+    grads = [kernels.gated_norm.backward(g, y_g, z_g, w_g, EPS, dz_g) for g, y_g, z_g, w_g, dz_g in by_group]
     dy, dw = (_joined(list(parts)) for parts in zip(*grads, strict=True))
     (x, B, C), (dx, dB, dC) = (_views(t, inner, heads, groups) for t in (xBC, dxBC))
     # ddt has columns of zeros where dt is not read.
     ddt = projected.new_empty(*projected.shape[:2], projected.shape[2] - inner - channels)
-    log_a = ssd.Mamba2(dt, b_dt, A_log, D)
-    db_dt, dA_log, dD = ssd.backward(dy.view(x.shape), x, log_a, B, C, kept, decay, dx, dB, dC, ddt)
+    log_a = kernels.ssd.Mamba2(dt, b_dt, A_log, D)
+    db_dt, dA_log, dD = kernels.ssd.backward(dy.view(x.shape), x, log_a, B, C, kept, decay, dx, dB, dC, ddt)
     dxBC, before, dbefore = (t.unflatten(0, (members, -1)) for t in (dxBC, before, dbefore))
-    _, dtaps = short_conv.backward(dxBC, before, taps, "silu", True, dbefore, ddt)
+    _, dtaps = kernels.short_conv.backward(dxBC, before, taps, "silu", True, dbefore, ddt)
     return dprojected, dtaps, db_dt, dA_log, dD, dw
 
 
@@ -128,12 +125,10 @@ def _joined(parts: list[Tensor]) -> Tensor:
 def _fake(
     projected: Tensor, taps: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, groups: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    from recollect.ops.triton import ssd
-
     (rows, length), inner, heads = projected.shape[:2], w.shape[1], D.shape[1]
     xBC = projected.new_empty(rows, length, taps.shape[1])
     x, _, C = _views(xBC, inner, heads, groups)
-    y, kept = ssd.outputs(C, x, False)
+    y, kept = kernels.ssd.outputs(C, x, False)
     return projected.new_empty(rows, length, inner), xBC, y, kept, D.new_empty(rows, heads, 3, length)
 
 

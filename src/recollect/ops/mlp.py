@@ -8,6 +8,7 @@ Shapes: x, y (..., width), W_1 (hidden, width), W_2 (width, hidden).
 import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops import triton as kernels
 from recollect.ops.activations import gelu
 from recollect.ops.fused import kernel_dtype
 from recollect.ops.op import op
@@ -32,17 +33,13 @@ def mlp(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
 
 def _forward(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> tuple[Tensor]:
     """x (groups, tokens, width), and a network for each group."""
-    from recollect.ops.triton import mlp as kernels
-
-    return (kernels.forward(x, w1, b1, w2, b2),)
+    return (kernels.mlp.forward(x, w1, b1, w2, b2),)
 
 
 def _backward(
     grad: Tensor, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    from recollect.ops.triton import mlp as kernels
-
-    return kernels.backward(grad, x, w1, b1, w2, b2)
+    return kernels.mlp.backward(grad, x, w1, b1, w2, b2)
 
 
 _fused = op("mlp", _forward, _backward, fake=lambda x, *weights: (x.new_empty(x.shape),))

@@ -13,6 +13,7 @@ token writes and reads; u = delta x.
 import torch
 from torch import Tensor
 
+from recollect.ops import triton as kernels
 from recollect.ops.activations import softplus
 from recollect.ops.fused import use_kernels
 from recollect.ops.op import op
@@ -128,24 +129,18 @@ _scan = op("selective_scan", _forward, _backward, _fake)
 
 
 def _kernel_forward(x: Tensor, dt: Tensor, AbD: Tensor, BC: Tensor) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton import selective_scan as kernels
-
-    return kernels.forward(x, dt, AbD, BC)
+    return kernels.selective_scan.forward(x, dt, AbD, BC)
 
 
 def _kernel_backward(
     grad: Tensor, x: Tensor, dt: Tensor, AbD: Tensor, BC: Tensor, y: Tensor, kept: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    from recollect.ops.triton import selective_scan as kernels
-
     dBC = BC.new_empty(BC.shape)
-    return *kernels.backward(grad, x, dt, AbD, BC, kept, dBC), dBC
+    return *kernels.selective_scan.backward(grad, x, dt, AbD, BC, kept, dBC), dBC
 
 
 def _kernel_fake(x: Tensor, dt: Tensor, AbD: Tensor, BC: Tensor) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton import selective_scan as kernels
-
-    return kernels.outputs(x, AbD)
+    return kernels.selective_scan.outputs(x, AbD)
 
 
 _kernels = op("selective_scan_kernel", _kernel_forward, _kernel_backward, _kernel_fake)

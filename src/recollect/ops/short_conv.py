@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from recollect.ops import triton as kernels
 from recollect.ops.activations import silu
 from recollect.ops.fused import use_kernels
 from recollect.ops.op import op
@@ -95,15 +96,11 @@ _products = op("short_conv", _forward, _backward, fake=lambda x, w: (x.new_empty
 
 
 def _kernel_forward(x: Tensor, w: Tensor, activation: str, biased: bool) -> tuple[Tensor]:
-    from recollect.ops.triton import short_conv as kernels
-
-    return (kernels.forward(x, w, activation, biased),)
+    return (kernels.short_conv.forward(x, w, activation, biased),)
 
 
 def _kernel_backward(grad: Tensor, x: Tensor, w: Tensor, activation: str, biased: bool) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton import short_conv as kernels
-
-    return kernels.backward(grad, x, w, activation, biased)
+    return kernels.short_conv.backward(grad, x, w, activation, biased)
 
 
 _kernels = op("short_conv_kernel", _kernel_forward, _kernel_backward, fake=lambda x, *_: (x.new_empty(x.shape),))

@@ -16,6 +16,7 @@ Glossary: h = state; a = decay in (0, 1], given as its logarithm; B, C = keys an
 import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops import triton as kernels
 from recollect.ops.chunks import segment_sum, states_before
 from recollect.ops.external import offered
 from recollect.ops.fused import chunk_dtype
@@ -76,25 +77,19 @@ def _chunked(t: Tensor, chunks: int, size: int) -> Tensor:
 
 
 def _forward(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton import ssd as kernels
-
-    return kernels.forward(x, log_a, B, C)[:2]
+    return kernels.ssd.forward(x, log_a, B, C)[:2]
 
 
 def _backward(
     grad: Tensor, x: Tensor, log_a: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    from recollect.ops.triton import ssd as kernels
-
     dx, dB, dC = (t.new_empty(t.shape) for t in (x, B, C))
-    (dlog_a,) = kernels.backward(grad, x, log_a, B, C, kept, kernels.running(x, log_a), dx, dB, dC)
+    (dlog_a,) = kernels.ssd.backward(grad, x, log_a, B, C, kept, kernels.ssd.running(x, log_a), dx, dB, dC)
     return dx, dlog_a, dB, dC
 
 
 def _fake(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton import ssd as kernels
-
-    return kernels.outputs(C, x, False)
+    return kernels.ssd.outputs(C, x, False)
 
 
 _ssd = op("ssd", *offered("ssd", _forward, _backward, _fake), _fake)

@@ -18,6 +18,7 @@ import math
 import torch
 from torch import Tensor
 
+from recollect.ops import triton as kernels
 from recollect.ops.fused import use_kernels
 from recollect.ops.op import op
 from recollect.ops.precision import wide
@@ -55,17 +56,13 @@ def wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def _forward(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
     if use_kernels(k):
-        from recollect.ops.triton import wkv as kernels
-
-        return (kernels.forward(w, u, k, v),)
+        return (kernels.wkv.forward(w, u, k, v),)
     return (_average(*_grouped(w, u, k, v))[0].flatten(0, 1).to(v.dtype),)
 
 
 def _backward(grad: Tensor, w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     if use_kernels(k):
-        from recollect.ops.triton import wkv as kernels
-
-        return kernels.backward(grad, w, u, k, v)
+        return kernels.wkv.backward(grad, w, u, k, v)
     dtypes = [t.dtype for t in (w, u, k, v)]
     w, u, k, v = _grouped(w, u, k, v)
     grad = grad.to(k.dtype).view_as(k)

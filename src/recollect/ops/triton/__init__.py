@@ -1,10 +1,33 @@
 """GPU kernels in Triton, one file per op, each beside the plain PyTorch form that it is held to.
 
-Triton is optional and slow to import, so the ops import their kernels where they use them; ops/fused.py says when that is.
+Triton is optional and slow to import, so a file of kernels is imported when it is first used: `triton.mlp.forward(..)`.
+ops/fused.py decides when that is.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from recollect.ops.triton import answer_loss as answer_loss
+    from recollect.ops.triton import attention as attention
+    from recollect.ops.triton import delta_rule as delta_rule
+    from recollect.ops.triton import gated_norm as gated_norm
+    from recollect.ops.triton import linear_attention as linear_attention
+    from recollect.ops.triton import linear_attention_pairs as linear_attention_pairs
+    from recollect.ops.triton import mlp as mlp
+    from recollect.ops.triton import selective_scan as selective_scan
+    from recollect.ops.triton import short_conv as short_conv
+    from recollect.ops.triton import ssd as ssd
+    from recollect.ops.triton import wkv as wkv
+else:
+
+    def __getattr__(name: str):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return import_module(f"{__name__}.{name}")
 
 
 def stages(x: Tensor, most: int) -> int:
