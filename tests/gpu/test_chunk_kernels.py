@@ -10,8 +10,6 @@ import pytest
 import torch
 
 from recollect.ops.linear_attention import linear_attention
-from recollect.ops.mamba import mamba
-from recollect.ops.mamba2 import mamba2
 from recollect.ops.ssd import ssd
 
 if not torch.cuda.is_available():
@@ -65,7 +63,7 @@ def test_mamba2_between_its_projections(sizes):
     short = {"dtype": torch.bfloat16, "device": "cuda"}
     # Sums that almost vanish lose much by rounding alone.
     allowed = MAMBAS.errors("mamba2", *sizes, op=MAMBAS.rounded_mamba2, **short)
-    for name, error in MAMBAS.errors("mamba2", *sizes, op=mamba2, **short).items():
+    for name, error in MAMBAS.errors("mamba2", *sizes, **short).items():
         assert error < 1e-2 + 5 * allowed[name], f"{name} is off by {error}, by rounding alone {allowed[name]}"
     if max(sizes[5:7]) <= 64:  # in float32 longer ones do not fit
         assert_small(MAMBAS.errors("mamba2", *sizes, device="cuda"), 1e-4)
@@ -79,16 +77,16 @@ def test_mamba2_between_its_projections(sizes):
     ],
 )  # fmt: skip
 def test_mamba_between_its_projections(sizes):
-    # Its weights are short, too.
-    assert_small(MAMBAS.errors("mamba", *sizes, op=mamba, dtype=torch.bfloat16, device="cuda"), 3e-2)
+    # Its weights are rounded, too.
+    assert_small(MAMBAS.errors("mamba", *sizes, dtype=torch.bfloat16, device="cuda"), 3e-2)
     assert_small(MAMBAS.errors("mamba", *sizes, device="cuda"), 1e-4)
 
 
 def test_mamba2_gives_the_same_bits_each_time():
     tensors, told = MAMBAS.inputs("mamba2", 3, 4, 256, 4, 1, 64, 64, 12, 0.1)
     tensors = [t.cuda() for t in tensors]
-    with torch.autocast("cuda", torch.bfloat16):
-        found = [MAMBAS.results(partial(mamba2, **told), tensors) for _ in range(2)]
+    tensors[0] = tensors[0].bfloat16()
+    found = [MAMBAS.results(partial(MAMBAS.KERNELS["mamba2"], **told), tensors) for _ in range(2)]
     assert found[0][0].dtype == torch.bfloat16
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 

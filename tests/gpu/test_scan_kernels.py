@@ -166,18 +166,20 @@ def milliseconds(work, repeats: int = 10) -> float:
     [
         ("selective_scan_kernel", scan_inputs, (36, 512, 64, 128, 16)),
         ("wkv", wkv_inputs, (36, 512, 64, 128)),
-        ("short_conv_none_unbiased", conv_inputs, (36, 512, 64, 128, 4)),
-        ("short_conv_silu_biased", conv_inputs, (36, 512, 64, 128, 5)),  # four taps and the bias
+        ("short_conv_kernel", conv_inputs, (36, 512, 64, 128, 4)),
+        ("short_conv_kernel", conv_inputs, (36, 512, 64, 128, 5)),  # four taps and the bias
     ],
 )
 def test_times_of_a_cohort_of_36(op, inputs, sizes):
-    tensors = inputs(*sizes)
+    tensors: list = inputs(*sizes)
     if op == "selective_scan_kernel":
         x, dt, bias, A, B, C, D = tensors
         BC = torch.cat([B, C], dim=-1)
         tensors = [x.bfloat16(), dt.bfloat16(), side_by_side(bias, A, D), BC.bfloat16()]  # as under autocast
     elif op == "wkv":
         tensors[2:] = [t.flatten(0, 1) for t in tensors[2:]]
+    else:
+        tensors += ["silu", True] if sizes[-1] == 5 else ["none", False]
     forward, backward = (getattr(torch.ops.recollect, name) for name in (op, f"{op}_backward"))
     outputs = forward(*tensors)
     kept = outputs if op == "selective_scan_kernel" else ()

@@ -5,7 +5,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
-from recollect.mixers.lstm import LSTM, lstm, lstm_definition
+from recollect.mixers.lstm import LSTM
+from recollect.ops.lstm import lstm, lstm_definition
 from recollect.spec import SpecError
 
 

@@ -60,7 +60,7 @@ def version_6(m: RWKV6, x: Tensor) -> Tensor:
     last, S, out = torch.zeros(width, dtype=x.dtype), torch.zeros(width // dim, dim, dim, dtype=x.dtype), []
     for now in x:
         low = torch.tanh((now + (last - now) * m.mix_x) @ m.mix_A).chunk(5)
-        w, k, v, r, g = (now + (last - now) * (m.mix[c] + low[c] @ m.mix_B[c]) for c in range(5))
+        w, k, v, r, g = (now + (last - now) * (m.mu[c] + low[c] @ m.mix_B[c]) for c in range(5))
         w = torch.exp(-torch.exp(m.decay + torch.tanh(w @ m.decay_A) @ m.decay_B)).view(-1, dim, 1)
         r, k, v = (t.view(-1, dim) for t in (m.receptance(r), m.key(k), m.value(v)))
         kv = torch.einsum("hi,hj->hij", k, v)
@@ -76,7 +76,7 @@ def version_7(m: RWKV7, x: Tensor) -> Tensor:
     width, dim = x.shape[1], m.dim
     last, S, out = torch.zeros(width, dtype=x.dtype), torch.zeros(width // dim, dim, dim, dtype=x.dtype), []
     for now in x:
-        r, w, k, v, a, g = (now + (last - now) * mu for mu in m.mix)
+        r, w, k, v, a, g = (now + (last - now) * mu for mu in m.mu)
         w = torch.exp(-torch.exp(-F.softplus(-(m.decay + torch.tanh(w @ m.decay_A) @ m.decay_B)) - 0.5))
         a = torch.sigmoid(m.rate + a @ m.rate_A @ m.rate_B)
         g = torch.sigmoid(g @ m.gate_A) @ m.gate_B

@@ -208,7 +208,7 @@ def test_a_part_that_takes_its_norm_inside_is_the_part_after_the_norm(norm, part
 
 
 def test_hooks_hear_parts_that_take_their_norm_inside(monkeypatch):
-    monkeypatch.setattr("recollect.models.layers._trains_on_gpu", lambda x: torch.is_grad_enabled())
+    monkeypatch.setattr("recollect.ops.fused.trains_on_gpu", lambda x: torch.is_grad_enabled())
     model = build(ModelSpec(mixer="attention", width=8, layers=1), 16, 6, seed=0)
     tokens, heard = torch.arange(6)[None], []
     inside = model(tokens)
@@ -224,7 +224,7 @@ def test_a_mixer_derived_from_attention_keeps_its_own_forward(monkeypatch):
         def forward(self, x):
             return 2 * super().forward(x)
 
-    monkeypatch.setattr("recollect.models.layers._trains_on_gpu", lambda x: True)
+    monkeypatch.setattr("recollect.ops.fused.trains_on_gpu", lambda x: True)
     model = build(ModelSpec(mixer="attention", width=8, layers=1), 16, 6, seed=0)
     x, once = torch.randn(1, 6, 8), model.layers[0].mixer
     model.layers[0].mlp = nn.Identity()

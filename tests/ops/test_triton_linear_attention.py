@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from recollect.ops.linear_attention import _KERNELS, Feature, linear_attention, linear_attention_definition
+from recollect.ops.linear_attention import Feature, _op, linear_attention, linear_attention_definition
 
 CASES = {  # members, batch, heads, length, dim, dim_v, feature, normalise
     "one of each": (1, 1, 1, 1, 1, 1, "elu", False),
@@ -47,7 +47,7 @@ def results(op, tensors: list[Tensor]) -> list[Tensor]:
 
 
 def kernel(q: Tensor, k: Tensor, v: Tensor, feature: Feature = "elu", normalise: bool = True) -> Tensor:
-    return _KERNELS[feature, normalise](*(x.transpose(1, 2) for x in (q, k, v)))[0].transpose(1, 2)
+    return _op(*(x.transpose(1, 2) for x in (q, k, v)), feature, normalise)[0].transpose(1, 2)
 
 
 def errors(*sizes, op=kernel, dtype: torch.dtype = torch.float32, device: str = "cpu") -> dict[str, float]:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
+from recollect.ops.fused import use_kernels
 from recollect.ops.selective_scan import selective_scan, selective_scan_definition
-from recollect.ops.triton import available
 
 CASES = {  # members, batch, length, channels, states
     "one of each": (1, 1, 1, 1, 1),
@@ -73,12 +73,12 @@ def test_kernels_are_for_short_floats_on_gpus_unless_turned_off(monkeypatch):
     pytest.importorskip("triton", reason="the kernels need Triton")
     monkeypatch.delenv("RECOLLECT_TRITON", raising=False)
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    assert not available(torch.zeros(1))
+    assert not use_kernels(torch.zeros(1))
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    assert available(torch.zeros(1))
-    assert not available(torch.zeros(1, dtype=torch.float64))
+    assert use_kernels(torch.zeros(1))
+    assert not use_kernels(torch.zeros(1, dtype=torch.float64))
     monkeypatch.setenv("RECOLLECT_TRITON", "0")
-    assert not available(torch.zeros(1))
+    assert not use_kernels(torch.zeros(1))
 
 
 if __name__ == "__main__":

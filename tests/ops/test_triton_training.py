@@ -61,7 +61,7 @@ def attention_error(
     shapes = (members, rows, length, 3, heads, dim), (members, 3 * heads * dim * biased)
     ours = [torch.randn(shape, device=device).to(dtype).requires_grad_() for shape in shapes]
     theirs = [t.detach().double().requires_grad_() for t in ours]
-    y = vmap(lambda qkv, bias: _packed(qkv, bias[None])[0])(*ours)
+    y = vmap(lambda qkv, bias: _packed(qkv, bias[None] if biased else None)[0])(*ours)
     return far(gradients(y, ours, dtype), gradients(vmap(plain)(*theirs), theirs, dtype))
 
 

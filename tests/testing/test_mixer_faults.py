@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from recollect.mixers.attention import Attention
 from recollect.mixers.base import Mixer
-from recollect.ops.fold import folded
+from recollect.ops.op import op
 from recollect.testing import MIXER_CHECKS, TASK_CHECKS, MixerConformance, TaskConformance
 
 WIDTH, LENGTH = 8, 17
@@ -167,6 +167,36 @@ def test_hidden_state_between_calls():
     assert broken("determinism", Counts) == "forward changed 'calls' of the module"
 
 
+class Mixes(Sound):
+    """A running sum with a bias, of values that are x unless others are given."""
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:
+        return (x if values is None else values).cumsum(dim=1) + self.decay
+
+
+class MixesSquares(Mixes):
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:
+        return super().mix(x, values).square()
+
+
+class MixesAhead(Mixes):
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:
+        y = super().mix(x, values)
+        return y + 0.1 * y[:, -1:]
+
+
+class MixesFlat(Mixes):
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:
+        return super().mix(x, values).flatten(1)
+
+
+def test_wrong_mix():
+    assert RULES["mixing"].function(Mixes, WIDTH, LENGTH) is None
+    assert broken("mixing", MixesSquares).startswith("mix is not linear in its values")
+    assert broken("mixing", MixesAhead).startswith("mix looks ahead")
+    assert broken("mixing", MixesFlat).startswith("mix gives (2, 136) for 2 rows of 17 tokens")
+
+
 class WrongStep(Sound):
     def step(self, x: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         h = state["h"] + self.into(x)  # forgets to forget
@@ -288,7 +318,7 @@ def _times_rows_backward(grad: Tensor, x: Tensor) -> tuple[Tensor]:
     return (grad * len(x),)
 
 
-_scaled = folded("times_rows", _times_rows, _times_rows_backward, _times_rows, _times_rows_backward, saves_output=False)
+_scaled = op("times_rows", _times_rows, _times_rows_backward, _times_rows)
 
 
 class FoldsWrong(Sound):
@@ -323,9 +353,11 @@ def test_what_is_noted_and_not_a_fault():
     assert note is not None
     assert note.startswith("cannot be vmapped (RuntimeError: ")
     assert note.endswith("members are trained one after another")
-    notes = {name: RULES[name].function(Plain, WIDTH, LENGTH) for name in ("recurrence", "state_size", "flops")}
+    notes = {
+        name: RULES[name].function(Plain, WIDTH, LENGTH) for name in ("mixing", "recurrence", "state_size", "flops")
+    }
     assert notes == {
-        "recurrence": "has no step", "state_size": "has no step and state_size", "flops": "has no flops"
+        "mixing": "has no mix", "recurrence": "has no step", "state_size": "has no step and state_size", "flops": "has no flops"
     }  # fmt: skip
     with pytest.raises(pytest.skip.Exception, match="has no step"):
         type("Suite", (MixerConformance,), {"make": lambda self: Plain()})().hold(RULES["recurrence"])

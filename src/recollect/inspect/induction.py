@@ -24,26 +24,26 @@ def previous_token_score(weights: Tensor) -> Tensor:
 def prefix_matching_score(weights: Tensor, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
     """Weights (rows, heads, length, length) over tokens (rows, length) to one score per head: (heads,).
 
-    Counts tokens that occurred before; `positions` (rows, any): only those that stand there (the queries of a task, say).
+    Counts tokens that occurred before; with `positions` (rows, any) only those there, such as the queries of a task.
     """
     length = tokens.shape[1]
-    same = (tokens[:, :, None] == tokens[:, None, :]).tril(-1)  # (rows, t, s): the token at t stood at s before
+    same = (tokens[:, :, None] == tokens[:, None, :]).tril(-1)  # (rows, t, s): the token at t was at s before
     followed = torch.zeros_like(same)
-    followed[:, :, 1:] = same[:, :, :-1]  # what stood after it; s + 1 <= t
-    asked = same.any(-1)  # (rows, t)
+    followed[:, :, 1:] = same[:, :, :-1]  # what came after it; s + 1 <= t
+    counts = same.any(-1)  # (rows, t)
     if positions is not None:
-        asked &= torch.zeros(len(tokens), length, dtype=torch.bool, device=tokens.device).scatter(1, positions, True)
-    if not asked.any():
-        raise SpecError("prefix matching: no token occurs twice where it is asked; give rows that repeat tokens")
+        counts &= torch.zeros(len(tokens), length, dtype=torch.bool, device=tokens.device).scatter(1, positions, True)
+    if not counts.any():
+        raise SpecError("prefix matching: no token occurs twice at these positions; give rows that repeat tokens")
     given = (weights * followed[:, None]).sum(-1)  # (rows, heads, t)
-    return (given * asked[:, None]).sum((0, 2)) / asked.sum()
+    return (given * counts[:, None]).sum((0, 2)) / counts.sum()
 
 
 @torch.no_grad()
 def induction_scores(model: nn.Module, tokens: Tensor, positions: Tensor | None = None) -> pd.DataFrame:
     """One row per attention layer (`place`, its dotted name) and `head`: `previous_token` and `prefix_matching`."""
     rows = []
-    for place, mixer, x in mixer_inputs(model, tokens, (Attention,)):
+    for place, mixer, x in mixer_inputs(model, tokens, Attention):
         weights = mixing_matrix(mixer, x)
         scores = previous_token_score(weights).tolist(), prefix_matching_score(weights, tokens, positions).tolist()
         for head, (previous, prefix) in enumerate(zip(*scores, strict=True)):

@@ -72,7 +72,6 @@ class Attention(Mixer):
         self.convs = cast(dict[str, ShortConv], nn.ModuleDict(convs))
         self.norms = nn.ModuleList(nn.RMSNorm(width // heads, eps=1e-5) for _ in "qk") if qk_norm else None
         self.plain = not (convs or window or dropout or qk_norm or self.query_scale != 1) and positions == "none"
-        self.absorbs = self.plain and bias and type(self) is Attention  # a subclass may have a forward of its own
         if positions == "relative":
             self.relative = nn.Parameter(torch.zeros(32, heads))  # one number per distance bucket and head
 
@@ -95,23 +94,24 @@ class Attention(Mixer):
             self.out.weight.copy_(left)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        if self.plain:
-            return self._plainly(x, self.qkv.weight, self.qkv.bias)
+        return self.out(self.mix(x).flatten(2))
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, h, d)
+        if self.plain and values is None:
+            return projected_attention(x, self.qkv.weight, self.qkv.bias, self.heads)
         q, k, v = self._project(x, [conv(x) for conv in self.convs.values()])
         position = torch.arange(x.shape[1], device=x.device)
         if self.positions == "rotary":
             q, k = (rotary(t, position, self.rotary_fraction) for t in (q, k))
-        y = attention(q, k, v, self._bias(distance(position, position), x.dtype), self.dropout)  # (batch, h, length, d)
-        return self.out(y.transpose(1, 2).flatten(2))
+        v = v if values is None else values.transpose(1, 2)
+        bias = self._bias(distance(position, position), x.dtype)
+        return attention(q, k, v, bias, self.dropout).transpose(1, 2)
 
     def after_norm(self, norm: Norm, x: Tensor) -> Tensor:
-        """self(norm(x)), for a GPU."""
-        if self.absorbs:
-            return self._plainly(*absorbed(norm, x, self.qkv.weight, self.qkv.bias))
-        return self(norm(x))
-
-    def _plainly(self, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-        """All of it where q, k and v are nothing but W x + b."""
+        # Where q, k and v are W x + b and nothing else; a subclass may have a forward of its own.
+        if not self.plain or self.qkv.bias is None or type(self) is not Attention:
+            return super().after_norm(norm, x)
+        x, w, b = absorbed(norm, x, self.qkv.weight, self.qkv.bias)
         return self.out(projected_attention(x, w, b, self.heads).flatten(2))
 
     def _project(self, x: Tensor, convolved: list[Tensor]) -> list[Tensor]:

@@ -16,9 +16,9 @@ values it has; "the model's law" there is the one of this paragraph.
 
 from typing import ClassVar, Literal
 
-import torch
 from torch import Tensor, nn
 
+from recollect.ops.norms import Norm
 from recollect.spec import SpecError
 
 State = dict[str, Tensor]
@@ -41,6 +41,21 @@ class Mixer(nn.Module):
         """(batch, length, width) -> (batch, length, width), causal."""
         raise TypeError(f"{type(self).__name__} must define forward")
 
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:
+        """The part of `forward` that moves information between tokens: linear in the values, of the values' shape.
+
+        x is what `forward` takes; it decides all else, such as queries, keys, decays and gates, and the values where none are
+        given. Values are (batch, length, heads, dim) where the channels of a head are mixed alike: `mix` then takes any dim.
+        They are (batch, length, channels) where every channel is mixed in its own way. With `mix` a mixer has mixing matrices
+        (inspect/mixing.py). Where one op does the work of `forward`, `mix` is its definition.
+        """
+        raise TypeError(f"{type(self).__name__} must define mix")
+
+    def after_norm(self, norm: Norm, x: Tensor) -> Tensor:
+        """self(norm(x)), which training on a GPU calls in its place: a mixer may put the norm's scale into its first linear map
+        (ops/norms.py). Where the mixer has hooks, the model calls it itself instead."""
+        return self(norm(x))
+
     def initial_state(self, batch: int) -> State:
         """The state before the first token."""
         raise TypeError(f"{type(self).__name__} must define initial_state")
@@ -50,19 +65,18 @@ class Mixer(nn.Module):
         raise TypeError(f"{type(self).__name__} must define step")
 
     def state_size(self, length: int) -> int:
-        """Elements of the state of one sequence after `length` tokens."""
-        raise TypeError(f"{type(self).__name__} must define state_size")
+        """Elements of the state of one sequence after `length` tokens: those of the initial state, unless it grows."""
+        return sum(held.numel() for held in self.initial_state(1).values() if held.is_floating_point())
 
     def flops(self, length: int) -> int:
         """Floating-point operations of `forward` for one sequence: two for a multiply-add, matrix products and scans only."""
         raise TypeError(f"{type(self).__name__} must define flops")
 
 
-def heard(*parts: nn.Module | None) -> bool:
-    """Whether a hook listens to one of these: then they are called one by one, even where one op does the work of all."""
-    if torch.compiler.is_compiling():
-        return False
-    return any(part is not None and (part._forward_hooks or part._forward_pre_hooks) for part in parts)
+def defines(module: nn.Module, method: str) -> bool:
+    """Whether a module has a method of its own (`Mixer` only says that there should be one)."""
+    own = getattr(type(module), method, None)
+    return own is not None and own is not getattr(Mixer, method, None)
 
 
 def linear_flops(length: int, *linears: nn.Linear | None) -> int:

@@ -38,7 +38,11 @@ class BaseConv(Mixer):
         self.exact_causality = not implicit  # Fourier transforms round over the whole row
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        return self.gate(x) * self.conv(x) + x
+        return self.mix(x)
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, width), the values too
+        values = x if values is None else values
+        return self.gate(x) * self.conv(values) + values
 
     def initial_state(self, batch: int) -> State:
         return {"conv": self.conv.initial_state(batch)}

@@ -42,12 +42,13 @@ class DeltaNet(Mixer):
         self.out = nn.Linear(expand_v * width, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        q, k, v = (t.transpose(1, 2) for t in self._split(self.conv(self.qkv(x))))  # (batch, h, length, d)
+        return self._finish(self.mix(x), x)
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, h, expand_v d)
+        q, k, v = self._split(self.conv(self.qkv(x)))
         log_alpha = self._log_alpha(x)
-        y = delta_rule(
-            q, k, v, sigmoid(self.beta(x)).transpose(1, 2), None if log_alpha is None else log_alpha.transpose(1, 2)
-        )
-        return self._finish(y.transpose(1, 2), x)
+        q, k, v, beta = (t.transpose(1, 2) for t in (q, k, v if values is None else values, sigmoid(self.beta(x))))
+        return delta_rule(q, k, v, beta, None if log_alpha is None else log_alpha.transpose(1, 2)).transpose(1, 2)
 
     def _split(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries and keys, normalised, (..., h, d) and values (..., h, expand_v d)."""
@@ -77,10 +78,6 @@ class DeltaNet(Mixer):
     def _dims(self) -> tuple[int, int]:
         """Of a head, the width of its keys and of its values."""
         return self.out.out_features // self.heads, self.out.in_features // self.heads
-
-    def state_size(self, length: int) -> int:
-        dim, dim_v = self._dims
-        return self.heads * dim * dim_v + self.conv.weight[:, 1:].numel()
 
     def flops(self, length: int) -> int:
         maps = linear_flops(length, self.qkv, self.beta, self.out) + self.conv.flops(length)

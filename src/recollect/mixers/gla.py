@@ -46,8 +46,12 @@ class GLA(Mixer):
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        y = gated_linear_attention(*(t.transpose(1, 2) for t in self._project(x)))  # (batch, h, length, d)
-        return self._finish(y.transpose(1, 2), x)
+        return self._finish(self.mix(x), x)
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, h, d)
+        q, k, v, log_alpha = self._project(x)
+        q, k, v, log_alpha = (t.transpose(1, 2) for t in (q, k, v if values is None else values, log_alpha))
+        return gated_linear_attention(q, k, v, log_alpha).transpose(1, 2)
 
     def _project(self, x: Tensor) -> list[Tensor]:
         """q, k, v and the log of alpha: four of (..., h, dim)."""
@@ -68,9 +72,6 @@ class GLA(Mixer):
         q, k, v, log_alpha = self._project(x)  # (batch, h, dim)
         y, memory = gated_linear_attention_step(q, k, v, log_alpha, state["S"])
         return self._finish(y, x), {"S": memory}
-
-    def state_size(self, length: int) -> int:
-        return self.key_dim * self.out.in_features
 
     def flops(self, length: int) -> int:
         one = gated_linear_attention_flops(length, self.key_dim, self.out.in_features // self.heads)

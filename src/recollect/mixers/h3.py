@@ -43,7 +43,7 @@ class H3(Mixer):
         super().__init__()
         if state < 0:
             raise SpecError(
-                f"h3: state {state} is negative; give a size of at least 1, or 0 for the longest row's length"
+                f"h3: state {state} is negative; give a size of 1 or more, or 0 for the longest row's length"
             )
         divides("h3: head_dim", head_dim, width)
         self.head_dim, self.heads, self.state = head_dim, width // head_dim, state or length
@@ -55,20 +55,17 @@ class H3(Mixer):
         self.diagonal = DiagonalSSM(self.heads, self.state, discretise)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
+        return self.out(self.mix(x).flatten(-2))
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, heads, head_dim)
         q, k, v = self.qkv(x).chunk(3, dim=-1)
         k = long_conv(k, self.shift) + self.shift_skip * k
-        return self._read(q, self.diagonal(self._outer(k, v)))
+        q, k, v = self._by_head(q, k, v)
+        return _read(q, self.diagonal(_outer(k, v if values is None else values)))
 
-    def _outer(self, k: Tensor, v: Tensor) -> Tensor:
-        """(..., width) twice -> k v^T per head: (..., heads, head_dim * head_dim)."""
-        k, v = (t.unflatten(-1, (self.heads, self.head_dim)) for t in (k, v))
-        return (k[..., None] * v[..., None, :]).flatten(-2)
-
-    def _read(self, q: Tensor, y: Tensor) -> Tensor:
-        """Queries (..., width) applied to (..., heads, head_dim * head_dim), then the output map."""
-        q = q.unflatten(-1, (self.heads, self.head_dim))
-        y = (q[..., None] * y.unflatten(-1, (self.head_dim, self.head_dim))).sum(-2)  # (..., heads, head_dim)
-        return self.out(y.flatten(-2))
+    def _by_head(self, *parts: Tensor) -> list[Tensor]:
+        """(..., width) -> (..., heads, head_dim)."""
+        return [t.unflatten(-1, (self.heads, self.head_dim)) for t in parts]
 
     def initial_state(self, batch: int) -> State:
         keys = self.shift.new_zeros(batch, self.state, self.qkv.in_features)
@@ -79,11 +76,9 @@ class H3(Mixer):
         q, k, v = self.qkv(x).chunk(3, dim=-1)
         keys = torch.cat([state["keys"][:, 1:], k[:, None]], dim=1)  # (batch, N, width)
         k = (keys.flip(1) * self.shift.T).sum(1) + self.shift_skip * k
-        y, diagonal = self.diagonal.step(self._outer(k, v), state["diagonal"])
-        return self._read(q, y), {"keys": keys, "diagonal": diagonal}
-
-    def state_size(self, length: int) -> int:
-        return self.state * self.qkv.in_features + self.head_dim**2 * self.diagonal.C.numel()
+        q, k, v = self._by_head(q, k, v)
+        y, diagonal = self.diagonal.step(_outer(k, v), state["diagonal"])
+        return self.out(_read(q, y).flatten(-2)), {"keys": keys, "diagonal": diagonal}
 
     def flops(self, length: int) -> int:
         width, entries = self.qkv.in_features, self.qkv.in_features * self.head_dim
@@ -149,6 +144,16 @@ class DiagonalSSM(nn.Module):
             conjugate = torch.stack([-decay, -self.frequency], dim=-1) / (decay**2 + self.frequency**2)[..., None]
             b = _times(torch.stack([less_one, pole[..., 1]], dim=-1), conjugate)
         return pole, 2 * _times(self.C, b)
+
+
+def _outer(k: Tensor, v: Tensor) -> Tensor:
+    """Keys (..., head_dim) and values (..., dim) to k v^T, (..., head_dim * dim)."""
+    return (k[..., None] * v[..., None, :]).flatten(-2)
+
+
+def _read(q: Tensor, y: Tensor) -> Tensor:
+    """Queries (..., head_dim) applied to (..., head_dim * dim): (..., dim)."""
+    return (q[..., None] * y.unflatten(-1, (q.shape[-1], -1))).sum(-2)
 
 
 def _powers(z: Tensor, doublings: int) -> tuple[Tensor, Tensor]:

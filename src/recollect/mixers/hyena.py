@@ -58,16 +58,20 @@ class Hyena(Mixer):
         self.out = nn.Linear(width, width)
 
     def initialise(self) -> None:
-        """The model has drawn the filters' MLP by its own law: here it gets PyTorch's where that is asked for."""
+        """Draw the filters' MLP again by PyTorch's law, where `filter_init` says so."""
         if self.filter_init == "pytorch":
             self.filters.reset()
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
+        return self.out(self.mix(x))
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, width), the values too
         *gates, v = self.short(self.project(x)).chunk(self.order + 1, dim=-1)
+        v = v if values is None else values
         for gate, filter, skip in zip(gates, self.filters(x.shape[1]), self.skip, strict=False):
             v = gate * v
             v = long_conv(v, filter) + skip.to(v.dtype) * v
-        return self.out(gates[-1] * v)
+        return gates[-1] * v
 
     def initial_state(self, batch: int) -> State:
         empty = self.skip.new_zeros(batch, 0, self.out.in_features)
@@ -101,7 +105,7 @@ class ImplicitFilters(nn.Module):
         super().__init__()
         if features < 3 or features % 2 == 0:
             raise SpecError(
-                f"hyena: features {features} must be odd and at least 3 (time, and pairs of cosine and sine)"
+                f"hyena: features {features} must be odd and 3 or more (time, and pairs of cosine and sine)"
             )
         self.count, self.length, self.bands = count, length, features // 2
         self.features = None

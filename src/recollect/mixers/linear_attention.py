@@ -63,10 +63,12 @@ class LinearAttention(Mixer):
         self.convs = cast(dict[str, ShortConv], nn.ModuleDict(convs))
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        convolved = {name: conv(x) for name, conv in self.convs.items()}
-        q, k, v = (t.transpose(1, 2) for t in self._project(x, convolved))  # (batch, h, length, dim)
-        y = linear_attention(q, k, v, self.feature, self.normalise)  # (batch, h, length, d)
-        return self.out(y.transpose(1, 2).flatten(2))
+        return self.out(self.mix(x).flatten(2))
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, h, d)
+        q, k, v = self._project(x, {name: conv(x) for name, conv in self.convs.items()})
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v if values is None else values))  # (batch, h, length, dim)
+        return linear_attention(q, k, v, self.feature, self.normalise).transpose(1, 2)
 
     def _project(self, x: Tensor, convolved: dict[str, Tensor]) -> list[Tensor]:
         """Queries, keys and values, each from x or from its own convolution of x: three of (..., h, dim)."""
@@ -74,7 +76,8 @@ class LinearAttention(Mixer):
         return [to(convolved.get(name, x)).unflatten(-1, (self.heads, -1)) for name, to in maps.items()]
 
     def initial_state(self, batch: int) -> State:
-        sums = self.out.weight.new_zeros(batch, self.heads, self._features, self._columns)
+        columns = self.out.in_features // self.heads + self.normalise  # the values, and the sum of weights to divide by
+        sums = self.out.weight.new_zeros(batch, self.heads, feature_size(self.feature, self.feature_dim), columns)
         return {"sums": sums} | {f"conv_{name}": conv.initial_state(batch) for name, conv in self.convs.items()}
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
@@ -84,19 +87,6 @@ class LinearAttention(Mixer):
         q, k, v = self._project(x, convolved)  # (batch, h, dim)
         y, sums = linear_attention_step(q, k, v, state["sums"], self.feature, self.normalise)
         return self.out(y.flatten(1)), {"sums": sums, **new}
-
-    @property
-    def _features(self) -> int:
-        return feature_size(self.feature, self.feature_dim)
-
-    @property
-    def _columns(self) -> int:
-        """Columns of a head's state: the values, and the sum of weights where outputs are divided by it."""
-        return self.out.in_features // self.heads + self.normalise
-
-    def state_size(self, length: int) -> int:
-        held = sum(conv.weight[:, 1:].numel() for conv in self.convs.values())
-        return self.heads * self._features * self._columns + held
 
     def flops(self, length: int) -> int:
         dim_v = self.out.in_features // self.heads

@@ -11,12 +11,11 @@ import math
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.mixers.base import Init, Mixer, State, heard, linear_flops
+from recollect.mixers.base import Init, Mixer, State, linear_flops
 from recollect.ops.activations import silu
-from recollect.ops.mamba import mamba, step_and_state
+from recollect.ops.mamba import fused_mamba, input_parts, step_and_state
 from recollect.ops.selective_scan import selective_scan, selective_step
 from recollect.ops.short_conv import ShortConv
 from recollect.spec import SpecError
@@ -63,22 +62,29 @@ class Mamba(Mixer):
 
     @torch.no_grad()
     def initialise(self) -> None:
-        """The model has drawn the linear maps by its own law: here they get PyTorch's where that is asked for."""
+        """Draw the linear maps again by PyTorch's law, where `init` says so."""
         if self.init == "pytorch":
             self.in_proj.reset_parameters()
             self.out.reset_parameters()
             self.out.weight /= math.sqrt(self.layers)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        conv, ssm, inner = self.conv, self.ssm, self.out.in_features
-        if conv is not None and conv.bias is not None and not heard(conv, ssm):
-            return self.out(mamba(self.in_proj(x), conv.weight, conv.bias, *ssm.weights()))
-        if x.is_cuda:  # one product each, for the gradient of parts of one would be put together by copying
-            u, *z = (F.linear(x, part) for part in self.in_proj.weight.split(inner))  # (batch, length, inner)
-        else:
-            u, *z = self.in_proj(x).split(inner, dim=-1)
-        y = ssm(silu(u) if conv is None else conv(u))
-        return self.out(y * silu(z[0]) if z else y)
+        y = fused_mamba(x, self.in_proj, self.conv, self.ssm, self.ssm.weights())  # (batch, length, inner)
+        if y is None:
+            u, *z = self._project(x)
+            y = self._gated(self.ssm(u), z)
+        return self.out(y)
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, inner), the values too
+        return self.ssm(self._project(x)[0], values)
+
+    def _project(self, x: Tensor) -> list[Tensor]:
+        """u after its convolution and, where there is a gate, z: (batch, length, inner) each."""
+        u, *z = input_parts(x, self.in_proj, self.out.in_features)
+        return [silu(u) if self.conv is None else self.conv(u), *z]
+
+    def _gated(self, y: Tensor, z: list[Tensor]) -> Tensor:
+        return y * silu(z[0]) if z else y
 
     def initial_state(self, batch: int) -> State:
         state = {"ssm": self.ssm.initial_state(batch)}
@@ -92,11 +98,7 @@ class Mamba(Mixer):
         else:
             u, new["conv"] = self.conv.step(u, state["conv"])
         y, new["ssm"] = self.ssm.step(u, state["ssm"])
-        return self.out(y * silu(z[0]) if z else y), new
-
-    def state_size(self, length: int) -> int:
-        window = 0 if self.conv is None else self.conv.weight[:, 1:].numel()
-        return self.ssm.A_log.numel() + window
+        return self.out(self._gated(y, z)), new
 
     def flops(self, length: int) -> int:
         convolution = 0 if self.conv is None else self.conv.flops(length)
@@ -124,7 +126,10 @@ class S6(Mixer):
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        return self.out(self.ssm(x))
+        return self.out(self.mix(x))
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, width), the values too
+        return self.ssm(x, values)
 
     def initial_state(self, batch: int) -> State:
         return {"ssm": self.ssm.initial_state(batch)}
@@ -132,9 +137,6 @@ class S6(Mixer):
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
         y, h = self.ssm.step(x, state["ssm"])
         return self.out(y), {"ssm": h}
-
-    def state_size(self, length: int) -> int:
-        return self.ssm.A_log.numel()
 
     def flops(self, length: int) -> int:
         return linear_flops(length, self.out) + self.ssm.flops(length)
@@ -175,9 +177,10 @@ class SelectiveSSM(nn.Module):
                 self.dt_proj.weight.uniform_(-(rank**-0.5), rank**-0.5)
                 self.dt_proj.bias.copy_(step_size_bias(self.D, self.dt_min, self.dt_max))
 
-    def forward(self, x: Tensor) -> Tensor:  # (batch, length, channels)
+    def forward(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, channels)
+        """The scan of x, or of other values with the dt, B and C of x."""
         dt, B, C = self._project(x)
-        return selective_scan(x, dt, self.dt_proj.bias, -self.A_log.exp(), B, C, self.D)
+        return selective_scan(x if values is None else values, dt, self.dt_proj.bias, -self.A_log.exp(), B, C, self.D)
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """dt before its bias and softplus, B and C."""
@@ -193,7 +196,7 @@ class SelectiveSSM(nn.Module):
 
     def step(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:  # x (batch, channels)
         dt, B, C = self._project(x)
-        return selective_step(h, x, dt, self.dt_proj.bias, -self.A_log.exp(), B, C, self.D)
+        return selective_step(x, dt, self.dt_proj.bias, -self.A_log.exp(), B, C, self.D, h)
 
     def flops(self, length: int) -> int:
         """Operations for one sequence; the scan has six per state element: dt A, decay h, u B, their sum, and C . h."""

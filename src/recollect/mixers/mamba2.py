@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, divides, heard, linear_flops
+from recollect.mixers.base import Mixer, State, divides, linear_flops
 from recollect.mixers.mamba import step_size_bias
 from recollect.ops.activations import silu, softplus
-from recollect.ops.mamba2 import EPS, mamba2, norm_by_group, unpacked
+from recollect.ops.mamba2 import EPS, fused_mamba2, unpacked
 from recollect.ops.short_conv import ShortConv
 from recollect.ops.ssd import ssd, ssd_step
 from recollect.spec import SpecError
@@ -63,25 +63,28 @@ class Mamba2(Mixer):
         self.D.fill_(1)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        conv, own, w = self.conv, (self.dt_bias, self.A_log, self.D, self.norm.weight), self.in_proj.weight
-        if conv.bias is not None and not heard(self.in_proj, conv, self.norm):
-            if x.is_cuda:
-                w = F.pad(w, (0, 0, 0, -len(w) % 16))  # rows of a multiple of 32 bytes, as a GPU wants them
-            return self.out(mamba2(F.linear(x, w), conv.weight, conv.bias, *own, self.groups))
-        z, xBC, dt = self._project(x)
-        x, log_a, B, C = self._scanned(conv(xBC), dt)
-        y = ssd(x * dt[..., None], log_a, B, C) + self.D[:, None] * x  # (batch, length, heads, p)
-        return self.out(self.norm(y.flatten(-2) * silu(z)))
+        y = fused_mamba2(x, self.in_proj, self.conv, self.norm, self.dt_bias, self.A_log, self.D, self.groups)
+        if y is None:
+            z, xBC, dt = self._project(x)
+            y = self.norm(self._scan(*self._split(self.conv(xBC)), dt).flatten(-2) * silu(z))
+        return self.out(y)
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, heads, p)
+        _, xBC, dt = self._project(x)
+        v, B, C = self._split(self.conv(xBC))
+        return self._scan(v if values is None else values, B, C, dt)
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """z, x with B and C before their convolution, and dt."""
         z, xBC, dt = self.in_proj(x).split([self.out.in_features, len(self.conv.weight), self.heads], dim=-1)
         return z, xBC, softplus(dt + self.dt_bias)
 
-    def _scanned(self, xBC: Tensor, dt: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """x (..., heads, p), log_a (..., heads), B and C (..., heads or 1, n)."""
-        x, B, C = unpacked(xBC, self.out.in_features, self.heads, self.groups)
-        return x, -self.A_log.exp() * dt, B, C
+    def _split(self, xBC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """x (..., heads, p), B and C (..., heads or 1, n)."""
+        return unpacked(xBC, self.out.in_features, self.heads, self.groups)
+
+    def _scan(self, x: Tensor, B: Tensor, C: Tensor, dt: Tensor) -> Tensor:
+        return ssd(x * dt[..., None], -self.A_log.exp() * dt, B, C) + self.D[:, None] * x
 
     def initial_state(self, batch: int) -> State:
         head_dim = self.out.in_features // self.heads
@@ -91,13 +94,10 @@ class Mamba2(Mixer):
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
         z, xBC, dt = self._project(x)
         xBC, window = self.conv.step(xBC, state["conv"])
-        x, log_a, B, C = self._scanned(xBC, dt)
-        y, h = ssd_step(state["ssm"], x * dt[..., None], log_a, B, C)
+        x, B, C = self._split(xBC)
+        y, h = ssd_step(x * dt[..., None], -self.A_log.exp() * dt, B, C, state["ssm"])
         y = y + self.D[:, None] * x  # (batch, heads, p)
         return self.out(self.norm(y.flatten(-2) * silu(z))), {"ssm": h, "conv": window}
-
-    def state_size(self, length: int) -> int:
-        return self.state * self.out.in_features + self.conv.weight[:, 1:].numel()
 
     def flops(self, length: int) -> int:
         scan = 5 * length * self.state * self.out.in_features  # the recurrence's: decay h, B x^T, their sum, and h^T C
@@ -112,4 +112,7 @@ class NormByGroup(nn.RMSNorm):
         self.groups = groups
 
     def forward(self, x: Tensor) -> Tensor:
-        return norm_by_group(x, self.weight, self.groups)
+        if self.groups == 1:
+            return super().forward(x)
+        x = x.unflatten(-1, (self.groups, -1))
+        return F.rms_norm(x, x.shape[-1:], eps=EPS).flatten(-2) * self.weight

@@ -34,8 +34,11 @@ class RetNet(Mixer):
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        q, k, v = self._project(x, torch.arange(x.shape[1], device=x.device))  # (batch, length, h, d)
-        return self._finish(ssd(v, self._log_gamma(v), k, q), x)
+        return self._finish(self.mix(x), x)
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, h, d)
+        q, k, v = self._project(x, torch.arange(x.shape[1], device=x.device))
+        return ssd(v if values is None else values, self._log_gamma(v), k, q)
 
     def _project(self, x: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Turned queries, turned and scaled keys, and values: three of (batch, length, h, d)."""
@@ -60,11 +63,8 @@ class RetNet(Mixer):
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
         now = state["position"][:1]  # every row of a batch is at the same position
         q, k, v = (t[:, 0] for t in self._project(x[:, None], now))  # (batch, h, d)
-        y, memory = ssd_step(state["S"], v, self._log_gamma(v), k, q)
+        y, memory = ssd_step(v, self._log_gamma(v), k, q, state["S"])
         return self._finish(y, x), {"S": memory, "position": state["position"] + 1}
-
-    def state_size(self, length: int) -> int:
-        return self.out.in_features**2 // self.heads
 
     def flops(self, length: int) -> int:
         scan = 5 * length * self.state_size(length)  # the recurrence's: decay S, k v^T, their sum, and S^T q

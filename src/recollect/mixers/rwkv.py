@@ -45,14 +45,18 @@ class RWKV(Mixer):
         self.out = nn.Linear(width, width, bias=False)
 
     def initialise(self) -> None:
-        """The model has drawn the linear maps by its own law: here they get PyTorch's where that is asked for."""
+        """Draw the linear maps again by PyTorch's law, where `init` says so."""
         if self.init == "pytorch":
             for linear in (self.key, self.value, self.receptance, self.out):
                 linear.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         r, k, v = self._project(x, shifted(x))
-        return self.out(r * wkv(self.time_decay.exp(), self.time_first, k, v))
+        return self.out(r * self._average(k, v))
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, width), the values too
+        _, k, v = self._project(x, shifted(x))
+        return self._average(k, v if values is None else values)
 
     def _project(self, x: Tensor, last: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Receptance in (0, 1), key and value from each token and the one before it."""
@@ -60,6 +64,9 @@ class RWKV(Mixer):
         v = self.value(x * self.time_mix_v + last * (1 - self.time_mix_v))
         r = self.receptance(x * self.time_mix_r + last * (1 - self.time_mix_r))
         return sigmoid(r), k, v
+
+    def _average(self, k: Tensor, v: Tensor) -> Tensor:
+        return wkv(self.time_decay.exp(), self.time_first, k, v)
 
     def initial_state(self, batch: int) -> State:
         last = self.key.weight.new_zeros(batch, self.key.in_features)
@@ -72,9 +79,6 @@ class RWKV(Mixer):
         y, (numerator, denominator, maximum) = wkv_step(self.time_decay.exp(), self.time_first, k, v, sums)
         new = {"last": x, "numerator": numerator, "denominator": denominator, "maximum": maximum}
         return self.out(r * y), new
-
-    def state_size(self, length: int) -> int:
-        return 4 * self.key.in_features
 
     def flops(self, length: int) -> int:
         scan = 2 * 4 * length * self.key.in_features  # numerator and denominator, read and updated

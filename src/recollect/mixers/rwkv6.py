@@ -38,7 +38,7 @@ class RWKV6(Mixer):
         usual, eager = channel**early, channel ** (0.5 * early)
         mixes = [usual, usual, usual + 0.3 * late, eager, eager]
         self.mix_x = nn.Parameter(1 - usual)
-        self.mix = nn.Parameter(1 - torch.stack(mixes))  # of w, k, v, r, g: (5, width)
+        self.mu = nn.Parameter(1 - torch.stack(mixes))  # of w, k, v, r, g: (5, width)
         self.mix_A = nn.Parameter(torch.zeros(width, 5 * mix_rank))
         self.mix_B = nn.Parameter(torch.empty(5, mix_rank, width).uniform_(-0.01, 0.01))
         self.decay = nn.Parameter(-6 + 5 * spread(width) ** (0.7 + 1.3 * late))
@@ -53,16 +53,23 @@ class RWKV6(Mixer):
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        *inputs, g = self._project(x, shifted(x))
-        r, k, v, log_w = (t.transpose(1, 2) for t in inputs)  # (batch, heads, length, dim)
-        y = wkv6(r, k, v, log_w, self.bonus).transpose(1, 2)
-        return self.out(self.norm(y).flatten(-2) * g)
+        r, k, v, log_w, g = self._project(x, shifted(x))
+        return self.out(self.norm(self._scan(r, k, v, log_w)).flatten(-2) * g)
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, heads, dim)
+        r, k, v, log_w, _ = self._project(x, shifted(x))
+        return self._scan(r, k, v if values is None else values, log_w)
+
+    def _scan(self, *inputs: Tensor) -> Tensor:
+        """wkv6 of r, k, v and the log decay, (batch, length, heads, dim) each."""
+        r, k, v, log_w = (t.transpose(1, 2) for t in inputs)
+        return wkv6(r, k, v, log_w, self.bonus).transpose(1, 2)
 
     def _project(self, x: Tensor, last: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """r, k, v and the log decay (..., heads, dim), and the gate (..., width)."""
         apart = last - x
         low = torch.tanh((x + apart * self.mix_x) @ self.mix_A).unflatten(-1, (5, -1))  # (..., 5, rank)
-        parts = zip(self.mix, low.unbind(-2), self.mix_B, strict=True)
+        parts = zip(self.mu, low.unbind(-2), self.mix_B, strict=True)
         w, k, v, r, g = (x + apart * (mu + part @ B) for mu, part, B in parts)
         speed = self.decay + torch.tanh(w @ self.decay_A) @ self.decay_B
         log_w = -speed.clamp(max=4).exp()  # e^{-e^4} = 2e-24 is nothing; beyond lies overflow
@@ -71,17 +78,12 @@ class RWKV6(Mixer):
         return r, k, v, log_w, silu(self.gate(g))
 
     def initial_state(self, batch: int) -> State:
-        width = self.out.in_features
-        S = self.bonus.new_zeros(batch, width // self.dim, self.dim, self.dim)
-        return {"last": self.bonus.new_zeros(batch, width), "S": S}
+        return start(self.bonus, batch)
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
         r, k, v, log_w, g = self._project(x, state["last"])
         y, S = wkv6_step(r, k, v, log_w, self.bonus, state["S"])
         return self.out(self.norm(y).flatten(-2) * g), {"last": x, "S": S}
-
-    def state_size(self, length: int) -> int:
-        return self.out.in_features * (1 + self.dim)
 
     def flops(self, length: int) -> int:
         low_rank = 2 * length * sum(t.numel() for t in (self.mix_A, self.mix_B, self.decay_A, self.decay_B))
@@ -89,8 +91,14 @@ class RWKV6(Mixer):
         return linear_flops(length, self.receptance, self.key, self.value, self.gate, self.out) + low_rank + scan
 
 
+def start(like: Tensor, batch: int) -> State:
+    """The state before the first token, for heads of channels (heads, dim) as `like` has them."""
+    heads, dim = like.shape
+    return {"last": like.new_zeros(batch, heads * dim), "S": like.new_zeros(batch, heads, dim, dim)}
+
+
 class HeadNorm(nn.Module):
-    """A layer norm over each head's channels (..., heads, dim), with a scale and a shift a channel."""
+    """A layer norm over each head's channels (..., heads, dim), with a scale and a shift per channel."""
 
     def __init__(self, heads: int, dim: int):
         super().__init__()

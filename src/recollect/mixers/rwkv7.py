@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from recollect.mixers.base import Mixer, State, divides, linear_flops
 from recollect.mixers.rwkv import depth, shifted, spread
-from recollect.mixers.rwkv6 import HeadNorm
+from recollect.mixers.rwkv6 import HeadNorm, start
 from recollect.ops.activations import sigmoid
 from recollect.ops.wkv7 import wkv7, wkv7_flops, wkv7_step
 
@@ -40,7 +40,7 @@ class RWKV7(Mixer):
         heads = divides("rwkv7: head_dim", self.dim, width)
         channel = torch.arange(width) / width
         powers = {"r": (0.2, 0.0), "w": (0.9, 0.0), "k": (0.9, 0.4), "v": (0.4, 0.6), "a": (0.9, 0.0), "g": (0.2, 0.0)}
-        self.mix = nn.Parameter(torch.stack([1 - (channel ** (p * early) + q * late) for p, q in powers.values()]))
+        self.mu = nn.Parameter(torch.stack([1 - (channel ** (p * early) + q * late) for p, q in powers.values()]))
         self.decay = nn.Parameter(-6.5 + 5 * spread(width) ** (0.85 + late**0.5))
         self.decay_A, self.decay_B = _low_rank(width, 1.8 * width**0.5)
         self.rate = nn.Parameter(torch.zeros(width))
@@ -57,12 +57,19 @@ class RWKV7(Mixer):
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         r, k, v, *others, g = self._project(x, shifted(x))
-        y = wkv7(*(t.transpose(1, 2) for t in (r, k, v, *others))).transpose(1, 2)  # (batch, length, heads, dim)
-        return self._read(y, r, k, v, g)
+        return self._read(self._scan(r, k, v, *others), r, k, v, g)
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, heads, dim)
+        r, k, v, *others, _ = self._project(x, shifted(x))
+        return self._scan(r, k, v if values is None else values, *others)
+
+    def _scan(self, *inputs: Tensor) -> Tensor:
+        """wkv7 of what the state takes, (batch, length, heads, dim) each."""
+        return wkv7(*(t.transpose(1, 2) for t in inputs)).transpose(1, 2)
 
     def _project(self, x: Tensor, last: Tensor) -> tuple[Tensor, ...]:
         """What the state takes: r, k, v, log decay, minus kappa and a kappa (..., heads, dim); and the gate (..., width)."""
-        r, w, k, v, a, g = (x[..., None, :] + (last - x)[..., None, :] * self.mix).unbind(-2)
+        r, w, k, v, a, g = (x[..., None, :] + (last - x)[..., None, :] * self.mu).unbind(-2)
         log_w = -math.exp(-0.5) * sigmoid(self.decay + torch.tanh(w @ self.decay_A) @ self.decay_B)
         a = sigmoid(self.rate + (a @ self.rate_A) @ self.rate_B)
         r, k, v = self.receptance(r), self.key(k), self.value(v)
@@ -77,17 +84,12 @@ class RWKV7(Mixer):
         return self.out(y.flatten(-2) * g)
 
     def initial_state(self, batch: int) -> State:
-        width = self.out.in_features
-        S = self.bonus.new_zeros(batch, width // self.dim, self.dim, self.dim)
-        return {"last": self.bonus.new_zeros(batch, width), "S": S}
+        return start(self.bonus, batch)
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
         r, k, v, log_w, a, b, g = self._project(x, state["last"])
         y, S = wkv7_step(r, k, v, log_w, a, b, state["S"])
         return self._read(y, r, k, v, g), {"last": x, "S": S}
-
-    def state_size(self, length: int) -> int:
-        return self.out.in_features * (1 + self.dim)
 
     def flops(self, length: int) -> int:
         low_rank = (self.decay_A, self.decay_B, self.rate_A, self.rate_B, self.gate_A, self.gate_B)

@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recollect import rng
-from recollect.mixers.base import State, heard
+from recollect.mixers.base import State
 from recollect.models.spec import BlockSpec, ModelSpec
 from recollect.ops.activations import silu
+from recollect.ops.fused import takes_norm
 from recollect.ops.mlp import mlp
 from recollect.ops.norms import Norm, absorbed
 
@@ -74,14 +74,9 @@ else:
     Layers = nn.ModuleList
 
 
-def _after(norm: Norm, x: Tensor, part: nn.Module) -> Tensor:
-    """part(norm(x)); for training on a GPU in the part's own way where it has one (ops/norms.py), unless a hook listens to it."""
-    own = getattr(part, "after_norm", None) if _trains_on_gpu(x) and not heard(part) else None
-    return part(norm(x)) if own is None else own(norm, x)
-
-
-def _trains_on_gpu(x: Tensor) -> bool:
-    return x.is_cuda and torch.is_grad_enabled()
+def _after(norm: Norm, x: Tensor, part: Any) -> Tensor:
+    """part(norm(x)), in the part's own way where it has one and that is faster."""
+    return part.after_norm(norm, x) if takes_norm(part, x) else part(norm(x))
 
 
 def norm_of(spec: ModelSpec) -> Norm:

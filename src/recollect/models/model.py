@@ -17,7 +17,7 @@ from recollect.models.layers import Layer, Layers, norm_of
 from recollect.models.spec import ADDED, BlockSpec, ModelSpec
 from recollect.ops.answer_loss import answer_loss
 from recollect.ops.positions import rotary
-from recollect.ops.triton import short_dtype
+from recollect.ops.precision import half_dtype
 from recollect.spec import SpecError
 
 
@@ -100,7 +100,7 @@ class Model(nn.Module):
             x = x + self.spec.spread * sinusoid(position, x.shape[-1], x.dtype)
         elif self.rotates:
             x = rotary(x, position)
-        return x.to(short_dtype(x) or x.dtype)  # the residual stream is as short as products are: docs/benchmarks.md
+        return x.to(half_dtype(x) or x.dtype)  # the residual stream has the precision of products: docs/benchmarks.md
 
     def _add(self, x: Tensor, i: int, first: Tensor, second: Tensor | None) -> Tensor:
         """The residual stream after layer i, given its branches."""

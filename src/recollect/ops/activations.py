@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recollect.ops.fold import alone_on_cpu, folded
+from recollect.ops.fused import alone_on_cpu
+from recollect.ops.op import op
 
 
 def sigmoid(x: Tensor) -> Tensor:
@@ -47,12 +48,4 @@ def _gelu_backward(grad: Tensor, x: Tensor, y: Tensor, share: Tensor) -> tuple[T
     return (torch.addcmul(share, density, x, value=1 / math.sqrt(2 * math.pi)).mul_(grad),)
 
 
-def _gelu_fake(x: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(x), torch.empty_like(x)
-
-
-def _gelu_fake_backward(grad: Tensor, x: Tensor, y: Tensor, share: Tensor) -> tuple[Tensor]:
-    return (torch.empty_like(x),)
-
-
-_gelu = folded("gelu", _gelu_forward, _gelu_backward, _gelu_fake, _gelu_fake_backward)
+_gelu = op("gelu", _gelu_forward, _gelu_backward, fake=lambda x: (torch.empty_like(x), torch.empty_like(x)))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.optim.adamw import adamw as torch_adamw
 
-from recollect.ops.triton import available
+from recollect.ops.fused import use_kernels
 
 
 class Scales(NamedTuple):
@@ -60,7 +60,7 @@ def adamw_definition(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor,
 
 def adamw(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor, decays: bool, clips: bool) -> None:
     """The same; on a GPU in one pass over the numbers. `scales` is in the precision of p."""
-    if available(p):
+    if use_kernels(p):
         from recollect.ops.triton import adamw as kernels
 
         kernels.step(p, g, m, v, scales, decays)

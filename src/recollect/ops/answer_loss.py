@@ -8,8 +8,10 @@ Shapes: x (..., width), W (vocabulary, width), answers, losses, right (...).
 import torch
 from torch import Tensor
 
-from recollect.ops.fold import folded
-from recollect.ops.triton import available, short_dtype
+from recollect.ops import triton as kernels
+from recollect.ops.fused import kernel_dtype
+from recollect.ops.op import op
+from recollect.ops.precision import HALF
 
 MAX_WIDTH = 256
 """Wider hidden states do not fit the kernel's registers."""
@@ -17,7 +19,7 @@ MAX_WIDTH = 256
 
 def cross_entropy(logits: Tensor, answers: Tensor) -> Tensor:
     """Cross-entropy of each answer, in float32 at least: logits (..., vocabulary), answers (...) -> (...)."""
-    logits = logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits
+    logits = logits.float() if logits.dtype in HALF else logits
     return -logits.log_softmax(-1).gather(-1, answers[..., None])[..., 0]
 
 
@@ -26,8 +28,8 @@ def answer_loss(x: Tensor, w: Tensor, answers: Tensor, z_loss: Tensor | None = N
 
     z_loss: what multiplies log(sum exp logits)^2 in the losses (Chowdhery et al. 2022); with it logits are stored.
     """
-    dtype = short_dtype(x)
-    if z_loss is None and dtype is not None and available(x) and x.shape[-1] <= MAX_WIDTH:
+    dtype = kernel_dtype(x)
+    if z_loss is None and dtype is not None and x.shape[-1] <= MAX_WIDTH:
         rows = x.to(dtype).reshape(1, -1, x.shape[-1])
         losses, _, right = _fused(rows, w[None], answers.reshape(1, -1))
         return losses.view(answers.shape), right.view(answers.shape)
@@ -40,17 +42,13 @@ def answer_loss(x: Tensor, w: Tensor, answers: Tensor, z_loss: Tensor | None = N
 
 def _forward(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """x (groups, answers, width), w (groups, vocabulary, width), answers (groups, answers)."""
-    from recollect.ops.triton import answer_loss as kernels
-
-    return kernels.forward(x, w, answers)
+    return kernels.answer_loss.forward(x, w, answers)
 
 
 def _backward(
     grad: Tensor, x: Tensor, w: Tensor, answers: Tensor, losses: Tensor, lse: Tensor, right: Tensor
 ) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton import answer_loss as kernels
-
-    return kernels.backward(grad, x, w, answers, lse)
+    return kernels.answer_loss.backward(grad, x, w, answers, lse)
 
 
 def _fake(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -58,10 +56,4 @@ def _fake(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Tensor
     return losses, losses.new_empty(*losses.shape, 2), torch.empty_like(losses, dtype=torch.bool)
 
 
-def _fake_backward(
-    grad: Tensor, x: Tensor, w: Tensor, answers: Tensor, losses: Tensor, lse: Tensor, right: Tensor
-) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape), w.new_empty(w.shape)
-
-
-_fused = folded("answer_loss", _forward, _backward, _fake, _fake_backward)
+_fused = op("answer_loss", _forward, _backward, _fake, gradients=2)

@@ -11,8 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recollect.ops.fold import alone_on_cpu, folded
-from recollect.ops.triton import available, short_dtype
+from recollect.ops import triton as kernels
+from recollect.ops.fused import alone_on_cpu, kernel_dtype
+from recollect.ops.op import op
+from recollect.ops.precision import HALF, wide
 from recollect.rng import dropout
 
 _aten = torch.ops.aten
@@ -34,10 +36,10 @@ def attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, drop:
     same_shape = q.shape == k.shape == v.shape
     if bias is None and drop == 0 and same_shape and _kernel_serves(q, q.shape[-1]):
         packed = torch.stack([x.transpose(1, 2) for x in (q, k, v)], dim=2)
-        return _packed(packed, packed.new_empty(1, 0))[0].transpose(1, 2)
+        return _packed(packed, None)[0].transpose(1, 2)
     if bias is None and drop == 0 and same_shape and alone_on_cpu(q):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    on_gpu = q.is_cuda and q.dtype in (torch.bfloat16, torch.float16) and q.shape[-1] % 8 == 0 and q.shape[-1] <= 256
+    on_gpu = q.is_cuda and q.dtype in HALF and q.shape[-1] % 8 == 0 and q.shape[-1] <= 256
     if bias is None and drop == 0 and same_shape and (on_gpu or not q.is_cuda):
         return _flash(q.contiguous(), k.contiguous(), v.contiguous())[0]
     return attention_definition(q, k, v, bias, drop)
@@ -47,39 +49,31 @@ def projected_attention(x: Tensor, w: Tensor, b: Tensor | None, heads: int) -> T
     """Attention of q, k, v = W x + b, which lie side by side: x (batch, length, width) -> (batch, length, heads, dim)."""
     if _kernel_serves(x, x.shape[-1] // heads):
         qkv = F.linear(x, w).unflatten(-1, (3, heads, -1))  # (batch, length, 3, heads, dim)
-        return _packed(qkv, (w.new_empty(0) if b is None else b)[None])[0]  # the kernel adds the biases
+        return _packed(qkv, None if b is None else b[None])[0]  # the kernel adds the biases
     q, k, v = F.linear(x, w, b).unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
     return attention(q, k, v).transpose(1, 2)
 
 
 def _kernel_serves(x: Tensor, dim: int) -> bool:
     """Whether our kernel is the better one: for 16-bit precision; in float32 PyTorch's own matrix products are."""
-    return available(x) and short_dtype(x) is not None and dim <= 128
+    return kernel_dtype(x) is not None and dim <= 128
 
 
-def _packed_forward(qkv: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """qkv (groups * rows, length, 3, heads, dim); bias (groups, 3 * heads * dim), or (groups, 0) for none."""
-    from recollect.ops.triton import attention as kernels
-
-    return kernels.forward(qkv, bias)
+def _packed_forward(qkv: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """qkv (groups * rows, length, 3, heads, dim); bias (groups, 3 * heads * dim)."""
+    return kernels.attention.forward(qkv, bias)
 
 
-def _packed_backward(grad: Tensor, qkv: Tensor, bias: Tensor, y: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton import attention as kernels
-
-    return kernels.backward(grad, qkv, bias, y, lse)
+def _packed_backward(grad: Tensor, *saved) -> tuple[Tensor, Tensor]:
+    return kernels.attention.backward(grad, *saved)
 
 
-def _packed_fake(qkv: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+def _packed_fake(qkv: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
     rows, length, _, heads, dim = qkv.shape
     return qkv.new_empty(rows, length, heads, dim), qkv.new_empty(rows, heads, length, dtype=torch.float32)
 
 
-def _packed_fake_backward(grad: Tensor, qkv: Tensor, bias: Tensor, y: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
-    return qkv.new_empty(qkv.shape), bias.new_empty(bias.shape)
-
-
-_packed = folded("packed_attention", _packed_forward, _packed_backward, _packed_fake, _packed_fake_backward)
+_packed = op("packed_attention", _packed_forward, _packed_backward, _packed_fake)
 
 
 def _forward(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -109,14 +103,7 @@ def _backward(
 
 
 def _fake(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    precise = torch.float32 if q.dtype in (torch.bfloat16, torch.float16) else q.dtype
-    return torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=precise)
+    return torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=wide(q.dtype))
 
 
-def _fake_backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, logsumexp: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-
-
-_flash = folded("attention", _forward, _backward, _fake, _fake_backward)
+_flash = op("attention", _forward, _backward, _fake)

@@ -17,11 +17,13 @@ Shapes: q, k (batch, heads, length, dim), v (batch, heads, length, dim_v), beta,
 import torch
 from torch import Tensor
 
+from recollect.ops import triton as kernels
+from recollect.ops.chunks import chunked, segment_sum
 from recollect.ops.external import offered
-from recollect.ops.fold import folded
-from recollect.ops.linear_attention import chunked, precise
-from recollect.ops.ssd import segment_sum
-from recollect.ops.triton import available, short_dtype
+from recollect.ops.fused import use_kernels
+from recollect.ops.op import op
+from recollect.ops.precision import half_dtype, in_float32
+from recollect.ops.recurrence import over_time
 
 CHUNK = 64  # tokens whose writes are found together
 MAX_DIM = 128
@@ -42,29 +44,25 @@ def delta_rule_step(
 def delta_rule_definition(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None = None) -> Tensor:
     """One token after another."""
     state = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1])
-    out = []
-    for t in range(q.shape[2]):
-        forget = None if log_alpha is None else log_alpha[:, :, t]
-        y, state = delta_rule_step(q[:, :, t], k[:, :, t], v[:, :, t], beta[:, :, t], forget, state)
-        out.append(y)
-    return torch.stack(out, dim=2)
+    return over_time(delta_rule_step, state, q, k, v, beta, log_alpha, dim=2)
 
 
 def delta_rule(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None = None) -> Tensor:
     """The same by chunks, on a GPU in one kernel."""
-    if not available(q) or max(q.shape[-1], v.shape[-1]) > MAX_DIM:
+    if not use_kernels(q) or max(q.shape[-1], v.shape[-1]) > MAX_DIM:
         return _by_chunks(q, k, v, beta, log_alpha)
-    dtype = short_dtype(q) or q.dtype
+    dtype = half_dtype(q) or q.dtype
     time_first = [x.to(dtype).transpose(1, 2) for x in (q, k, v)] + [beta.transpose(1, 2)]
     y = _plain(*time_first)[0] if log_alpha is None else _gated(*time_first, log_alpha.transpose(1, 2))[0]
     return y.transpose(1, 2)
 
 
-@precise
+@in_float32
 def _by_chunks(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None) -> Tensor:
     """One triangular solve for all chunks, then the state from chunk to chunk."""
     length = q.shape[2]
-    q, k, v, beta = (chunked(x, CHUNK) for x in (q, k, v, beta[..., None]))  # (batch, heads, chunks, chunk, ...)
+    chunk = min(CHUNK, length)
+    q, k, v, beta = (chunked(x, chunk) for x in (q, k, v, beta[..., None]))  # (batch, heads, chunks, chunk, ...)
     within, since_start = _decays(beta, log_alpha)
     alone = q.shape[2] == 1  # a single chunk starts from nothing
     right = beta * (v if alone else torch.cat([v, since_start * k], dim=-1))
@@ -98,7 +96,7 @@ def _decays(beta: Tensor, log_alpha: Tensor | None) -> tuple[Tensor, Tensor]:
     """D (..., chunk, chunk), zero above the diagonal, and a (..., chunk, 1)."""
     if log_alpha is None:
         return beta.new_ones(beta.shape[-2], beta.shape[-2]).tril(), torch.ones_like(beta)
-    log_alpha = chunked(log_alpha[..., None], CHUNK)
+    log_alpha = chunked(log_alpha[..., None], beta.shape[-2])
     return segment_sum(log_alpha[..., 0]).exp(), log_alpha.cumsum(-2).exp()
 
 
@@ -117,60 +115,22 @@ def _between(q: Tensor, k: Tensor, through: Tensor, u: Tensor, w: Tensor) -> tup
 
 
 def _plain_forward(q: Tensor, k: Tensor, v: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton import delta_rule as kernels
-
-    return kernels.forward(q, k, v, beta, None)
+    return _gated_forward(q, k, v, beta, None)
 
 
-def _plain_backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, y: Tensor, states: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    from recollect.ops.triton import delta_rule as kernels
-
-    dq, dk, dv, dbeta = kernels.backward(grad, q, k, v, beta, None, states)
-    return dq, dk, dv, dbeta
+def _gated_forward(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None) -> tuple[Tensor, Tensor]:
+    return kernels.delta_rule.forward(q, k, v, beta, log_alpha)
 
 
-def _plain_fake(q: Tensor, k: Tensor, v: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton.delta_rule import chunks
+def _backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, *saved: Tensor) -> tuple[Tensor, ...]:
+    *log_alpha, _, states = saved  # and y between them
+    return tuple(kernels.delta_rule.backward(grad, q, k, v, beta, log_alpha[0] if log_alpha else None, states))
 
+
+def _fake(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None = None) -> tuple[Tensor, Tensor]:
     rows, length, heads, dim = q.shape
-    return v.new_empty(v.shape), v.new_empty(rows, chunks(length) - 1, heads, dim, v.shape[-1])
+    return v.new_empty(v.shape), v.new_empty(rows, kernels.delta_rule.chunks(length) - 1, heads, dim, v.shape[-1])
 
 
-def _plain_fake_backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, y: Tensor, states: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    dq, dk, dv, dbeta = (x.new_empty(x.shape) for x in (q, k, v, beta))
-    return dq, dk, dv, dbeta
-
-
-def _gated_forward(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton import delta_rule as kernels
-
-    return kernels.forward(q, k, v, beta, log_alpha)
-
-
-def _gated_backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor, y: Tensor, states: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    from recollect.ops.triton import delta_rule as kernels
-
-    dq, dk, dv, dbeta, dlog_alpha = kernels.backward(grad, q, k, v, beta, log_alpha, states)
-    return dq, dk, dv, dbeta, dlog_alpha
-
-
-def _gated_fake(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor) -> tuple[Tensor, Tensor]:
-    return _plain_fake(q, k, v, beta)
-
-
-def _gated_fake_backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor, y: Tensor, states: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    return *_plain_fake_backward(grad, q, k, v, beta, y, states), log_alpha.new_empty(log_alpha.shape)
-
-
-_plain_either = offered("delta_rule", _plain_forward, _plain_backward, _plain_fake)
-_plain = folded("delta_rule", *_plain_either, _plain_fake, _plain_fake_backward)
-_gated_either = offered("gated_delta_rule", _gated_forward, _gated_backward, _gated_fake)
-_gated = folded("gated_delta_rule", *_gated_either, _gated_fake, _gated_fake_backward)
+_plain = op("delta_rule", *offered("delta_rule", _plain_forward, _backward, _fake), _fake)
+_gated = op("gated_delta_rule", *offered("gated_delta_rule", _gated_forward, _backward, _fake), _fake)

@@ -1,15 +1,15 @@
 """Another library's kernels, where they are installed, right and faster: those of flash-linear-attention (fla).
 
-mamba-ssm is not used: its selective scan takes one A for all rows, where a cohort has one a member, and its chunk scan
+mamba-ssm is not used: its selective scan takes one A for all rows, where a cohort has one per member, and its chunk scan
 multiplies x by the same dt that makes the decay, where our op takes the two apart.
 Of state-space duality fla is offered the plain form, RetNet's; Mamba2's, with dt, D and x, B, C side by side, is ours alone.
 
-An op offers its work with `offered`. When it first meets a shape on a GPU in 16-bit precision, both compute forward and
+An op is registered with `offered`. At the first call with a shape on a GPU in 16-bit precision, both compute forward and
 backward. Theirs are refused, with a warning, if they fail or differ by more than TOLERANCE; else the faster serves that
 shape for the rest of the process. RECOLLECT_EXTERNAL=0 turns this off.
 
 Known to be wrong, so not even tried: on Hopper with Triton 3.4 to 3.7.0, gradients of the delta rule and of all that fades
-by one decay a head; before fla 0.6, the delta rule's on Hopper with later versions too.
+by one decay per head; before fla 0.6, the delta rule's on Hopper with later versions too.
 """
 
 import functools
@@ -22,6 +22,9 @@ from importlib import import_module, metadata
 
 import torch
 from torch import Tensor
+
+from recollect.ops.op import takes_outputs
+from recollect.ops.precision import HALF
 
 OFFERS = {  # module, function, and its names for our op's tensors, all (rows, length, heads, ...), in our order
     "delta_rule": ("fla.ops.delta_rule", "chunk_delta_rule", ("q", "k", "v", "beta")),
@@ -58,13 +61,13 @@ def usable(op: str, device: torch.device) -> str | None:
     return None
 
 
-def worth_asking(x: Tensor) -> bool:
-    """What can be told of x while a graph is traced: for an op that without theirs is better left to the compiler."""
+def may_serve(x: Tensor) -> bool:
+    """What is known of x while a graph is traced: for an op that without theirs is better left to the compiler."""
     return INSTALLED and x.is_cuda and os.environ.get("RECOLLECT_EXTERNAL") != "0"
 
 
 def offered(op: str, forward: Callable, backward: Callable, fake: Callable) -> tuple[Callable, Callable]:
-    """`forward` and `backward` of our op, as `folded` takes them, that leave to theirs the shapes at which they win."""
+    """`forward` and `backward` of our op, as `op` takes them, that leave to theirs the shapes at which they win."""
     inputs = len(inspect.signature(forward).parameters)
 
     @functools.wraps(forward)
@@ -85,20 +88,20 @@ def offered(op: str, forward: Callable, backward: Callable, fake: Callable) -> t
 
 
 def _theirs_win(op: str, forward: Callable, backward: Callable, tensors: Sequence[Tensor]) -> bool:
-    if tensors[0].dtype not in (torch.bfloat16, torch.float16) or usable(op, tensors[0].device):
+    if tensors[0].dtype not in HALF or usable(op, tensors[0].device):
         return False
-    takes = len(inspect.signature(backward).parameters)  # it may do without the outputs
 
     def ours() -> list[Tensor]:
         outputs = forward(*tensors)
-        return [outputs[0], *backward(*(outputs[0].sign(), *tensors, *outputs)[:takes])]
+        saved = outputs if takes_outputs(forward, backward) else ()
+        return [outputs[0], *backward(outputs[0].sign(), *tensors, *saved)]
 
     def theirs() -> list[Tensor]:
         return [_forward(op, tensors), *_backward(op, expected[0].sign(), tensors)]
 
     expected = ours()
     try:
-        error = torch.stack([_apart(a, b) for a, b in zip(theirs(), expected, strict=True)]).max().item()
+        error = torch.stack([_relative_error(a, b) for a, b in zip(theirs(), expected, strict=True)]).max().item()
         refusal = None if error < TOLERANCE else f"differs from ours by {error:.2g}"  # NaN differs too
     except Exception as failure:  # of whatever kind: ours can do it
         refusal = f"fails ({type(failure).__name__}: {failure})"
@@ -142,9 +145,9 @@ def _milliseconds(run: Callable[[], object], repeats: int = 5) -> float:
     return start.elapsed_time(end) / repeats
 
 
-def _apart(a: Tensor, b: Tensor) -> Tensor:
-    known = b.isfinite()  # a member that diverged says nothing about their kernel
-    return torch.where(known, a.float() - b, 0).norm() / torch.where(known, b.float(), 0).norm().clamp(min=1e-30)
+def _relative_error(a: Tensor, b: Tensor) -> Tensor:
+    finite = b.isfinite()  # a member that diverged says nothing about their kernel
+    return torch.where(finite, a.float() - b, 0).norm() / torch.where(finite, b.float(), 0).norm().clamp(min=1e-30)
 
 
 def _shapes(op: str, tensors: Sequence[Tensor]) -> tuple:

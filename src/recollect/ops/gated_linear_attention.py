@@ -12,10 +12,11 @@ Shapes: q, k, log_alpha (batch, heads, length, dim), v (batch, heads, length, di
 import torch
 from torch import Tensor
 
-from recollect.ops.external import offered, worth_asking
-from recollect.ops.fold import folded
-from recollect.ops.linear_attention import chunked, precise
-from recollect.ops.triton import short_dtype
+from recollect.ops.chunks import chunked, states_before
+from recollect.ops.external import may_serve, offered
+from recollect.ops.op import op
+from recollect.ops.precision import half_dtype, in_float32
+from recollect.ops.recurrence import over_time
 
 CHUNK = 16  # tokens between which each pair has its own decays: chunk x chunk x dim numbers
 
@@ -31,35 +32,33 @@ def gated_linear_attention_step(
 def gated_linear_attention_definition(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> Tensor:
     """One token after another."""
     state = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1])
-    out = []
-    for t in range(q.shape[2]):
-        y, state = gated_linear_attention_step(q[:, :, t], k[:, :, t], v[:, :, t], log_alpha[:, :, t], state)
-        out.append(y)
-    return torch.stack(out, dim=2)
+    return over_time(gated_linear_attention_step, state, q, k, v, log_alpha, dim=2)
 
 
 def gated_linear_attention(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> Tensor:
     """The same by chunks, through another library's kernel where there is one."""
-    dtype = short_dtype(q)
-    if dtype is None or not worth_asking(q):
+    dtype = half_dtype(q)
+    if dtype is None or not may_serve(q):
         return _by_chunks(q, k, v, log_alpha)
     by_time = [x.transpose(1, 2) for x in (q.to(dtype), k.to(dtype), v.to(dtype), log_alpha)]
     return _either(*by_time)[0].transpose(1, 2).to(q.dtype)
 
 
-@precise
+@in_float32
 def _by_chunks(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> Tensor:
     """Pair by pair inside each chunk, and through the state before it."""
     length = q.shape[2]
-    q, k, v, log_alpha = (chunked(x, CHUNK) for x in (q, k, v, log_alpha))  # (batch, heads, chunks, chunk, ...)
+    q, k, v, log_alpha = (
+        chunked(x, min(CHUNK, length)) for x in (q, k, v, log_alpha)
+    )  # (batch, heads, chunks, chunk, ...)
     since_start = log_alpha.cumsum(-2)
-    apart = since_start[..., :, None, :] - since_start[..., None, :, :]  # (batch, heads, chunks, chunk, chunk, dim)
-    scores = (q[..., :, None, :] * apart.clamp(max=0).exp() * k[..., None, :, :]).sum(-1)
+    between = since_start[..., :, None, :] - since_start[..., None, :, :]  # (batch, heads, chunks, chunk, chunk, dim)
+    scores = (q[..., :, None, :] * between.clamp(max=0).exp() * k[..., None, :, :]).sum(-1)
     y = scores.tril() @ v
     if q.shape[2] > 1:
         to_end = since_start[..., -1:, :] - since_start
         written = (k * to_end.exp()).mT @ v  # (batch, heads, chunks, dim, dim_v)
-        y = y + (q * since_start.exp()) @ _before_each(written, since_start[..., -1, :, None].exp())
+        y = y + (q * since_start.exp()) @ states_before(written, since_start[..., -1, :, None].exp(), dim=2)
     return y.flatten(2, 3)[:, :, :length]
 
 
@@ -69,16 +68,6 @@ def gated_linear_attention_flops(length: int, dim: int, dim_v: int) -> int:
     chunks = -(-length // chunk)
     between = 0 if chunks == 1 else 4 * chunk * dim * dim_v
     return chunks * (chunk**2 * (3 * dim + 2 * dim_v) + between)
-
-
-def _before_each(written: Tensor, kept: Tensor) -> Tensor:
-    """The state before each chunk, from what each chunk adds and how much of the state it keeps."""
-    state = torch.zeros_like(written[:, :, 0])
-    states = []
-    for written_n, kept_n in zip(written.unbind(2), kept.unbind(2), strict=True):
-        states.append(state)
-        state = kept_n * state + written_n
-    return torch.stack(states, dim=2)
 
 
 def _by_time(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> Tensor:
@@ -101,12 +90,4 @@ def _fake(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> tuple[Tensor]:
     return (v.new_empty(v.shape),)
 
 
-def _fake_backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    dq, dk, dv, dlog_alpha = (x.new_empty(x.shape) for x in (q, k, v, log_alpha))
-    return dq, dk, dv, dlog_alpha
-
-
-_offered = offered("gated_linear_attention", _forward, _backward, _fake)
-_either = folded("gated_linear_attention", *_offered, _fake, _fake_backward, saves_output=False)
+_either = op("gated_linear_attention", *offered("gated_linear_attention", _forward, _backward, _fake), _fake)

@@ -15,17 +15,19 @@ EPSILON is always added to the divisor, or subtracted where the divisor is negat
 Shapes: q, k (batch, heads, length, dim), v (batch, heads, length, dim_v).
 """
 
-import functools
 import math
-from collections.abc import Callable
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recollect.ops.fold import folded
-from recollect.ops.triton import available, short_dtype
+from recollect.ops import triton as kernels
+from recollect.ops.chunks import chunked
+from recollect.ops.fused import chunk_dtype
+from recollect.ops.op import op
+from recollect.ops.precision import in_float32
+from recollect.ops.recurrence import over_time
 
 Feature = Literal["elu", "relu", "identity", "taylor"]
 
@@ -66,55 +68,23 @@ def linear_attention_definition(
 ) -> Tensor:
     """One token after another."""
     state = q.new_zeros(*q.shape[:2], feature_size(feature, q.shape[-1]), v.shape[-1] + normalise)
-    out = []
-    for q_t, k_t, v_t in zip(q.unbind(2), k.unbind(2), v.unbind(2), strict=True):
-        y, state = linear_attention_step(q_t, k_t, v_t, state, feature, normalise)
-        out.append(y)
-    return torch.stack(out, dim=2)
-
-
-def precise(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """`op` in float32 where its inputs are shorter, under autocast too: a sum over a sequence needs the digits."""
-
-    @functools.wraps(op)
-    def run(*args, **options) -> Tensor:
-        first = args[0]
-        with torch.autocast(first.device.type, enabled=False):
-            wide = torch.promote_types(first.dtype, torch.float32)
-            return op(*(a.to(wide) if isinstance(a, Tensor) else a for a in args), **options).to(first.dtype)
-
-    return run
-
-
-def chunked(x: Tensor, chunk: int) -> Tensor:
-    """(batch, heads, length, dim) -> (batch, heads, chunks, chunk, dim), zeros at the end; a short row is one chunk."""
-    chunk = min(chunk, x.shape[2])
-    return F.pad(x, (0, 0, 0, -x.shape[2] % chunk)).unflatten(2, (-1, chunk))
+    return over_time(lambda q, k, v, s: linear_attention_step(q, k, v, s, feature, normalise), state, q, k, v, dim=2)
 
 
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, feature: Feature = "elu", normalise: bool = True) -> Tensor:
     """The same by chunks, through our kernel where it applies."""
-    if feature == "taylor" or not kernel_serves(q, k, v):
+    dtype = chunk_dtype(q, q.shape[-1], v.shape[-1])
+    if feature == "taylor" or dtype is None:
         return _by_chunks(q, k, v, feature, normalise)
-    by_time = (x.to(short_dtype(q)).transpose(1, 2) for x in (q, k, v))  # (batch, length, heads, dim)
-    return _KERNELS[feature, normalise](*by_time)[0].transpose(1, 2).to(q.dtype)
+    by_time = (x.to(dtype).transpose(1, 2) for x in (q, k, v))  # (batch, length, heads, dim)
+    return _op(*by_time, feature, normalise)[0].transpose(1, 2).to(q.dtype)
 
 
-def kernel_serves(*tensors: Tensor) -> bool:
-    """Whether the kernel is for queries, keys and values like these: 16-bit precision, of sizes that a GPU's registers hold.
-
-    Float16 is widened there, for its range is too short for sums; float32 is left to PyTorch's own matrix products.
-    """
-    dtype = short_dtype(tensors[0])
-    largest = 128 if dtype == torch.bfloat16 else 64
-    return available(tensors[0]) and dtype is not None and all(x.shape[-1] <= largest for x in tensors)
-
-
-@precise
+@in_float32
 def _by_chunks(q: Tensor, k: Tensor, v: Tensor, feature: Feature, normalise: bool) -> Tensor:
     """A masked matrix of products inside each chunk, and the sum of all chunks before it."""
     length = q.shape[2]
-    q, k, v = (chunked(x, CHUNK) for x in (q, k, _with_one(v) if normalise else v))
+    q, k, v = (chunked(x, min(CHUNK, length)) for x in (q, k, _with_one(v) if normalise else v))
     y = _products(q, k, feature).tril() @ v  # (batch, heads, chunks, chunk, dim_v)
     if q.shape[2] > 1:
         sums = features(k[:, :, :-1], feature).mT @ v[:, :, :-1]  # (batch, heads, chunks - 1, features, dim_v)
@@ -151,36 +121,26 @@ def _divided(y: Tensor) -> Tensor:
     return y[..., :-1] / (divisor + torch.where(divisor < 0, -EPSILON, EPSILON))
 
 
+# The kernels as an op of q, k (rows, length, heads, dim) and v (rows, length, heads, dim_v): they go by a state from chunk to
+# chunk, or by pairs of tokens.
+
+
 def _kernels(q: Tensor, v: Tensor):
-    """The kernels for rows like these: by a state from chunk to chunk, or by pairs of tokens."""
-    from recollect.ops.triton import linear_attention, linear_attention_pairs
-
-    return linear_attention_pairs if linear_attention_pairs.serves(q, v) else linear_attention
+    return kernels.linear_attention_pairs if kernels.linear_attention_pairs.serves(q, v) else kernels.linear_attention
 
 
-def _registered(feature: Feature, normalise: bool) -> Callable[..., tuple[Tensor, Tensor]]:
-    """The kernels for one feature map as an op of q, k (rows, length, heads, dim) and v (rows, length, heads, dim_v)."""
-
-    def forward(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        return _kernels(q, v).forward(q, k, v, feature, normalise)
-
-    def backward(
-        grad: Tensor, q: Tensor, k: Tensor, v: Tensor, y: Tensor, kept: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        return _kernels(q, v).backward(grad, q, k, v, y, kept, feature, normalise)
-
-    def fake(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        return _kernels(q, v).outputs(q, v, normalise)
-
-    def fake_backward(
-        grad: Tensor, q: Tensor, k: Tensor, v: Tensor, y: Tensor, kept: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        dq, dk, dv = (x.new_empty(x.shape) for x in (q, k, v))
-        return dq, dk, dv
-
-    name = f"linear_attention_{feature}_{'divided' if normalise else 'undivided'}"
-    return folded(name, forward, backward, fake, fake_backward)
+def _forward(q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool) -> tuple[Tensor, Tensor]:
+    return _kernels(q, v).forward(q, k, v, feature, normalise)
 
 
-_MAPS: tuple[Feature, ...] = ("elu", "relu", "identity")
-_KERNELS = {(feature, normalise): _registered(feature, normalise) for feature in _MAPS for normalise in (True, False)}
+def _backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool, y: Tensor, kept: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    return _kernels(q, v).backward(grad, q, k, v, y, kept, feature, normalise)
+
+
+def _fake(q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool) -> tuple[Tensor, Tensor]:
+    return _kernels(q, v).outputs(q, v, normalise)
+
+
+_op = op("linear_attention", _forward, _backward, _fake)

@@ -1,4 +1,4 @@
-"""Long causal convolution along the sequence, one filter a channel (H3: Fu et al. 2023; Hyena: Poli et al. 2023).
+"""Long causal convolution along the sequence, one filter per channel (H3: Fu et al. 2023; Hyena: Poli et al. 2023).
 
     y_t = sum_{j <= t} h_j x_{t-j}        (h_j = 0 beyond the filter's end)
 
@@ -16,7 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recollect.ops.fold import folded
+from recollect.ops.op import op
+from recollect.ops.precision import wide
 
 SHORT = 512
 """The longest row that a GPU multiplies by a matrix."""
@@ -42,7 +43,7 @@ def long_conv(x: Tensor, filter: Tensor) -> Tensor:
 
 
 def by_products(x: Tensor, filter: Tensor) -> Tensor:
-    """y^T = x^T H a channel, with H_st = h_{t-s}: x (batch, length, channels), filter (channels, length)."""
+    """y^T = x^T H per channel, with H_st = h_{t-s}: x (batch, length, channels), filter (channels, length)."""
     length = filter.shape[1]
     # Rows of 2 length numbers (a filter, then zeros) read as rows of 2 length - 1: each begins one place further left.
     rows = F.pad(filter, (0, length))[:, None].expand(-1, length, -1).flatten(1)[:, : length * (2 * length - 1)]
@@ -70,7 +71,7 @@ def _backward(grad: Tensor, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
 
 def _spectra(x: Tensor, h: Tensor) -> Tensor:
     """(groups * rows, length, channels) -> (groups, rows, channels, frequencies)."""
-    x = x.to(torch.promote_types(x.dtype, torch.float32)).transpose(1, 2)
+    x = x.to(wide(x.dtype)).transpose(1, 2)
     return torch.fft.rfft(x.unflatten(0, (h.shape[0], -1)), n=_padded(x.shape[2]))
 
 
@@ -94,12 +95,4 @@ def _product(a: Tensor, b: Tensor, conjugate: bool = False) -> Tensor:
     return torch.complex(a.real * b.real - a.imag * imaginary, a.real * imaginary + a.imag * b.real)
 
 
-def _fake(x: Tensor, h: Tensor) -> tuple[Tensor]:
-    return (torch.empty_like(x),)
-
-
-def _fake_backward(grad: Tensor, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(x), torch.empty_like(h)
-
-
-_convolve = folded("long_conv", _forward, _backward, _fake, _fake_backward, saves_output=False)
+_convolve = op("long_conv", _forward, _backward, fake=lambda x, h: (torch.empty_like(x),))

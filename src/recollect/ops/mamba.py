@@ -1,10 +1,10 @@
-"""Mamba (Gu & Dao 2023) between its two outer projections.
+"""Mamba (Gu & Dao 2023) between its input and its output projection, as one op on a GPU.
 
-    u = silu(conv(u))        dt, B, C = W_dt W_r u, W_B u, W_C u
-    out = selective_scan(u, dt, b_dt, -exp(A_log), B, C, D) * silu(z)        (ops/selective_scan.py)
+    u, z = W_in x        u = silu(conv(u))        dt, B, C = W_dt W_r u, W_B u, W_C u
+    out = selective_scan(u, dt, b_dt, -exp(A_log), B, C, D) * silu(z)        (mixers/mamba.py says it part by part)
 
-On a GPU all of it is one op: its parts read where they lie in the projection, and leave their gradients side by side, so that
-the projection and its gradients are one product each.
+The op's parts read where they lie in the projection, and leave their gradients side by side, so that the projection and its
+gradients are one product each.
 
 Shapes: projected (batch, length, 2 inner): u, then z, or u alone where there is no gate; taps (inner, kernel), b (inner,),
 w_x (r + 2 n, inner): W_r, then W_B and W_C; w_dt (inner, r), b_dt, D (inner,), A_log (inner, n), out (batch, length, inner).
@@ -12,45 +12,43 @@ w_x (r + 2 n, inner): W_r, then W_B and W_C; w_dt (inner, r), b_dt, D (inner,), 
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from recollect.ops.activations import silu
-from recollect.ops.fold import folded
-from recollect.ops.selective_scan import selective_scan, side_by_side
-from recollect.ops.short_conv import LONGEST, short_conv
-from recollect.ops.triton import available, short_dtype
-
-
-def mamba_definition(
-    projected: Tensor, taps: Tensor, b: Tensor, w_x: Tensor, w_dt: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor
-) -> Tensor:
-    """Op by op."""
-    u, *z = projected.split(len(D), dim=-1)
-    u = short_conv(u, taps, b, "silu")
-    dt, B, C = step_and_state(u, w_x, w_dt)
-    y = selective_scan(u, dt, b_dt, -A_log.exp(), B, C, D)
-    return y * silu(z[0]) if z else y
+from recollect.ops import triton as kernels
+from recollect.ops.fused import has_hooks, kernel_dtype
+from recollect.ops.op import op
+from recollect.ops.selective_scan import side_by_side
+from recollect.ops.short_conv import LONGEST, ShortConv
 
 
-def mamba(
-    projected: Tensor, taps: Tensor, b: Tensor, w_x: Tensor, w_dt: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor
-) -> Tensor:
-    """The same, as one op where our kernels apply."""
+def fused_mamba(
+    x: Tensor, in_proj: nn.Linear, conv: ShortConv | None, ssm: nn.Module, weights: tuple[Tensor, ...]
+) -> Tensor | None:
+    """The output for x (batch, length, width), or None where modules are to be called one by one; `weights` are those of ssm."""
+    if conv is None or conv.bias is None or conv.weight.shape[1] > LONGEST or has_hooks(conv, ssm):
+        return None
     # Backward finds y in out, however far shut the gate is: float16's range is too short for that.
-    if short_dtype(projected) != torch.bfloat16 or not available(projected) or taps.shape[1] > LONGEST:
-        return mamba_definition(projected, taps, b, w_x, w_dt, b_dt, A_log, D)
-    return _by_kernels(projected.to(torch.bfloat16), taps, b, w_x, w_dt, b_dt, A_log, D)
+    if kernel_dtype(x) != torch.bfloat16:
+        return None
+    return _by_kernels(in_proj(x).to(torch.bfloat16), conv.weight, conv.bias, *weights)
+
+
+def input_parts(x: Tensor, in_proj: nn.Linear, size: int) -> list[Tensor]:
+    """in_proj(x) in parts of `size` channels; on a GPU by a product each, for the gradients of parts of one would be copied."""
+    if x.is_cuda and not has_hooks(in_proj):
+        return [F.linear(x, w) for w in in_proj.weight.split(size)]
+    return list(in_proj(x).split(size, dim=-1))
 
 
 def _by_kernels(
     projected: Tensor, taps: Tensor, b: Tensor, w_x: Tensor, w_dt: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor
 ) -> Tensor:
     """In the precision of `projected`."""
-    return _op(projected, *_own(projected.dtype, taps, b, w_x, w_dt, b_dt, A_log, D))[0]
+    return _op(projected, *_member_weights(projected.dtype, taps, b, w_x, w_dt, b_dt, A_log, D))[0]
 
 
 def step_and_state(x: Tensor, w_x: Tensor, w_dt: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """dt before its bias and softplus, B and C."""
+    """The step sizes dt before their bias and softplus, B and C."""
     rank = w_dt.shape[1]
     n = (len(w_x) - rank) // 2
     if not x.is_cuda:
@@ -69,7 +67,7 @@ def _filled(w_x: Tensor, w_dt: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat([w_r, w_BC]), F.pad(w_dt, (0, -rank % 8))
 
 
-def _own(
+def _member_weights(
     dtype: torch.dtype, taps: Tensor, b: Tensor, w_x: Tensor, w_dt: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor
 ) -> list[Tensor]:
     """What a member has of its own, as the op takes it: taps with b as the last column, w_x and w_dt filled with zeros and in
@@ -84,39 +82,35 @@ def _own(
 
 
 def _forward(
-    projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, own: Tensor
+    projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, AbD: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    from recollect.ops.triton import selective_scan, short_conv
-
-    members, inner, rank = len(own), own.shape[2], w_dt.shape[2]
+    members, inner, rank = len(AbD), AbD.shape[2], w_dt.shape[2]
     u, z = _parts(projected, members, inner)
-    x = short_conv.forward(u, taps, "silu", True)
+    x = kernels.short_conv.forward(u, taps, "silu", True)
     mixed = torch.bmm(x.flatten(1, 2), w_x.mT)
     dt = torch.bmm(mixed[..., :rank], w_dt.mT).view(x.shape)
-    out, kept = selective_scan.forward(x, dt, own, _BC(mixed, x, own, rank), z)
+    out, kept = kernels.selective_scan.forward(x, dt, AbD, _BC(mixed, x, AbD, rank), z)
     return out.flatten(0, 1), x, mixed, dt, kept
 
 
 def _backward(
-    grad: Tensor, projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, own: Tensor,
+    grad: Tensor, projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, AbD: Tensor,
     out: Tensor, x: Tensor, mixed: Tensor, dt: Tensor, kept: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    from recollect.ops.triton import selective_scan, short_conv
-
-    members, inner, rank = len(own), own.shape[2], w_dt.shape[2]
+    members, inner, rank = len(AbD), AbD.shape[2], w_dt.shape[2]
     dprojected, dmixed = projected.new_empty(projected.shape), mixed.new_empty(mixed.shape)
     (u, z), (du, dz) = (_parts(t, members, inner) for t in (projected, dprojected))
-    BC, dBC = (_BC(t, x, own, rank) for t in (mixed, dmixed))
-    gate = None if z is None or dz is None else selective_scan.Gate(z, out.view(x.shape), dz)
-    dx, ddt, down = selective_scan.backward(grad.view(x.shape), x, dt, own, BC, kept, dBC, gate)
+    BC, dBC = (_BC(t, x, AbD, rank) for t in (mixed, dmixed))
+    gate = None if z is None or dz is None else kernels.selective_scan.Gate(z, out.view(x.shape), dz)
+    dx, ddt, dAbD = kernels.selective_scan.backward(grad.view(x.shape), x, dt, AbD, BC, kept, dBC, gate)
     ddt = ddt.flatten(1, 2)
     torch.bmm(ddt, w_dt, out=dmixed[..., :rank])
     dmixed[..., rank + dBC.shape[-1] :].zero_()
     dw_dt = torch.bmm(ddt.mT, mixed[..., :rank])
     dw_x = torch.bmm(dmixed.mT, x.flatten(1, 2))
     more = torch.bmm(dmixed, w_x).view(x.shape)
-    _, dtaps = short_conv.backward(dx, u, taps, "silu", True, du, also=more)
-    return dprojected, dtaps, dw_x, dw_dt, down
+    _, dtaps = kernels.short_conv.backward(dx, u, taps, "silu", True, du, also=more)
+    return dprojected, dtaps, dw_x, dw_dt, dAbD
 
 
 def _parts(projected: Tensor, members: int, inner: int) -> tuple[Tensor, Tensor | None]:
@@ -125,29 +119,19 @@ def _parts(projected: Tensor, members: int, inner: int) -> tuple[Tensor, Tensor 
     return u, z[0] if z else None
 
 
-def _BC(mixed: Tensor, x: Tensor, own: Tensor, rank: int) -> Tensor:
+def _BC(mixed: Tensor, x: Tensor, AbD: Tensor, rank: int) -> Tensor:
     """(members, batch, length, 2 n), where it lies."""
-    return mixed.view(*x.shape[:3], -1)[..., rank : rank + 2 * (own.shape[1] - 2)]
+    return mixed.view(*x.shape[:3], -1)[..., rank : rank + 2 * (AbD.shape[1] - 2)]
 
 
 def _fake(
-    projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, own: Tensor
+    projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, AbD: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    from recollect.ops.triton import selective_scan
-
-    u, _ = _parts(projected, len(own), own.shape[2])
-    out, kept = selective_scan.outputs(u, own)
+    u, _ = _parts(projected, len(AbD), AbD.shape[2])
+    out, kept = kernels.selective_scan.outputs(u, AbD)
     x, dt = u.new_empty(u.shape), u.new_empty(u.shape)
-    mixed = u.new_empty(len(own), u.shape[1] * u.shape[2], w_x.shape[1])
+    mixed = u.new_empty(len(AbD), u.shape[1] * u.shape[2], w_x.shape[1])
     return out.flatten(0, 1), x, mixed, dt, kept
 
 
-def _fake_backward(
-    grad: Tensor, projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, own: Tensor,
-    out: Tensor, x: Tensor, mixed: Tensor, dt: Tensor, kept: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    a, b, c, d, e = (t.new_empty(t.shape) for t in (projected, taps, w_x, w_dt, own))
-    return a, b, c, d, e
-
-
-_op = folded("mamba", _forward, _backward, _fake, _fake_backward)
+_op = op("mamba", _forward, _backward, _fake)

@@ -8,9 +8,10 @@ Shapes: x, y (..., width), W_1 (hidden, width), W_2 (width, hidden).
 import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops import triton as kernels
 from recollect.ops.activations import gelu
-from recollect.ops.fold import folded
-from recollect.ops.triton import available, short_dtype
+from recollect.ops.fused import kernel_dtype
+from recollect.ops.op import op
 
 MAX_WIDTH = 128
 """Wider rows do not fit the kernel's registers, and are better served by plain products."""
@@ -23,8 +24,8 @@ def mlp_definition(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) ->
 
 def mlp(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
     """The same; on a GPU in 16-bit precision without ever storing what is between the two layers."""
-    dtype = short_dtype(x)
-    if dtype is None or not available(x) or x.shape[-1] > MAX_WIDTH:
+    dtype = kernel_dtype(x)
+    if dtype is None or x.shape[-1] > MAX_WIDTH:
         return mlp_definition(x, w1, b1, w2, b2)
     rows = x.to(dtype).reshape(1, -1, x.shape[-1])
     return _fused(rows, w1[None], b1[None], w2[None], b2[None])[0].view(x.shape)
@@ -32,28 +33,13 @@ def mlp(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
 
 def _forward(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> tuple[Tensor]:
     """x (groups, tokens, width), and a network for each group."""
-    from recollect.ops.triton import mlp as kernels
-
-    return (kernels.forward(x, w1, b1, w2, b2),)
+    return (kernels.mlp.forward(x, w1, b1, w2, b2),)
 
 
 def _backward(
     grad: Tensor, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    from recollect.ops.triton import mlp as kernels
-
-    return kernels.backward(grad, x, w1, b1, w2, b2)
+    return kernels.mlp.backward(grad, x, w1, b1, w2, b2)
 
 
-def _fake(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> tuple[Tensor]:
-    return (x.new_empty(x.shape),)
-
-
-def _fake_backward(
-    grad: Tensor, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    dx, dw1, db1, dw2, db2 = (t.new_empty(t.shape) for t in (x, w1, b1, w2, b2))
-    return dx, dw1, db1, dw2, db2
-
-
-_fused = folded("mlp", _forward, _backward, _fake, _fake_backward, saves_output=False)
+_fused = op("mlp", _forward, _backward, fake=lambda x, *weights: (x.new_empty(x.shape),))

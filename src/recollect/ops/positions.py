@@ -1,9 +1,9 @@
 """Positions inside attention: rotary, ALiBi, hard ALiBi, relative.
 
 Rotary (Su et al. 2021): pairs of coordinates of q and k are rotated by an angle that grows with the position.
-ALiBi (Press et al. 2022): a score is lowered by slope x distance, one slope a head.
+ALiBi (Press et al. 2022): a score is lowered by slope x distance, one slope per head.
 Hard ALiBi (Jelassi et al. 2024): head h sees only the last h tokens (its own included); a last share of the heads sees all.
-Relative (T5, Raffel et al. 2020): a learned number a head and distance bucket is added to the score.
+Relative (T5, Raffel et al. 2020): a learned number per head and distance bucket is added to the score.
 """
 
 import math
@@ -27,25 +27,27 @@ def distance(queries: Tensor, keys: Tensor) -> Tensor:
     return queries[:, None] - keys[None, :]
 
 
-def alibi(heads: int, apart: Tensor, dtype: torch.dtype) -> Tensor:
-    """ALiBi's bias for distances `apart` (queries, keys): (heads, queries, keys); slopes 2^(-8/n), 2^(-16/n), .. over n heads."""
-    slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1, device=apart.device) / heads)
-    return (-slopes[:, None, None] * apart).to(dtype)
+def alibi(heads: int, distances: Tensor, dtype: torch.dtype) -> Tensor:
+    """ALiBi's bias for `distances` (queries, keys): (heads, queries, keys); slopes 2^(-8/n), 2^(-16/n), .. over n heads."""
+    slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1, device=distances.device) / heads)
+    return (-slopes[:, None, None] * distances).to(dtype)
 
 
-def hard_alibi(heads: int, apart: Tensor, dtype: torch.dtype) -> Tensor:
+def hard_alibi(heads: int, distances: Tensor, dtype: torch.dtype) -> Tensor:
     """Head h < heads/2 (at least one) sees the last h+1 tokens, the others all: (heads, queries, keys)."""
     local = max(1, heads // 2) if heads > 1 else 0
-    reach = torch.full((heads,), torch.iinfo(torch.int64).max, device=apart.device)
-    reach[:local] = torch.arange(1, local + 1, device=apart.device)
-    return torch.zeros(heads, *apart.shape, dtype=dtype, device=apart.device).masked_fill(
-        apart >= reach[:, None, None], -math.inf
+    reach = torch.full((heads,), torch.iinfo(torch.int64).max, device=distances.device)
+    reach[:local] = torch.arange(1, local + 1, device=distances.device)
+    return torch.zeros(heads, *distances.shape, dtype=dtype, device=distances.device).masked_fill(
+        distances >= reach[:, None, None], -math.inf
     )
 
 
-def bucket(apart: Tensor, buckets: int = 32, furthest: int = 128) -> Tensor:
-    """T5's causal distance buckets: one a distance for the first half, then logarithmic up to `furthest`."""
+def bucket(distances: Tensor, buckets: int = 32, furthest: int = 128) -> Tensor:
+    """T5's causal distance buckets: one per distance for the first half, then logarithmic up to `furthest`."""
     near = buckets // 2
-    apart = apart.clamp(min=0)
-    far = near + (torch.log(apart.clamp(min=1).double() / near) / math.log(furthest / near) * (buckets - near)).long()
-    return torch.where(apart < near, apart, far.clamp(max=buckets - 1))
+    distances = distances.clamp(min=0)
+    far = (
+        near + (torch.log(distances.clamp(min=1).double() / near) / math.log(furthest / near) * (buckets - near)).long()
+    )
+    return torch.where(distances < near, distances, far.clamp(max=buckets - 1))

@@ -1,7 +1,7 @@
 """The selective scan, S6 (Gu & Dao 2023): a diagonal state-space model whose step size, input and output depend on the token.
 
     delta_t = softplus(dt_t + bias)
-    h_t = exp(delta_t A) h_{t-1} + delta_t x_t B_t        (one state of size n a channel)
+    h_t = exp(delta_t A) h_{t-1} + delta_t x_t B_t        (one state of size n per channel)
     y_t = C_t . h_t + D x_t
 
 Shapes: x, dt (batch, length, channels), bias (channels,), A (channels, n), B, C (batch, length, n), D (channels,), y as x.
@@ -13,10 +13,12 @@ token writes and reads; u = delta x.
 import torch
 from torch import Tensor
 
+from recollect.ops import triton as kernels
 from recollect.ops.activations import softplus
-from recollect.ops.fold import folded
-from recollect.ops.linear_attention import precise
-from recollect.ops.triton import available
+from recollect.ops.fused import use_kernels
+from recollect.ops.op import op
+from recollect.ops.precision import in_float32
+from recollect.ops.recurrence import over_time
 
 CHUNK = 16
 """Steps between the states that are kept for backward; those in between are computed again."""
@@ -25,7 +27,7 @@ FORGOTTEN = -80.0
 
 
 def selective_step(
-    h: Tensor, x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor
+    x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, h: Tensor
 ) -> tuple[Tensor, Tensor]:
     """One token: x, dt (batch, channels), B, C (batch, n), and h (batch, channels, n) give y and the next h."""
     delta = softplus(dt + bias)
@@ -38,16 +40,12 @@ def selective_scan_definition(
 ) -> Tensor:
     """One token after another."""
     h = x.new_zeros(x.shape[0], *A.shape)
-    out = []
-    for t in range(x.shape[1]):
-        y, h = selective_step(h, x[:, t], dt[:, t], bias, A, B[:, t], C[:, t], D)
-        out.append(y)
-    return torch.stack(out, dim=1)
+    return over_time(lambda x, dt, B, C, h: selective_step(x, dt, bias, A, B, C, D, h), h, x, dt, B, C, dim=1)
 
 
 def selective_scan(x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
     """The same with its own backward, which keeps few of the states, through our kernels where they apply."""
-    if not available(x):
+    if not use_kernels(x):
         return _step_by_step(x, dt, bias, A, B, C, D)
     y, _ = _kernels(*(t.unsqueeze(0) for t in (x, dt, side_by_side(bias, A, D), torch.cat([B, C], dim=-1))))
     return y.squeeze(0)
@@ -58,7 +56,7 @@ def side_by_side(bias: Tensor, A: Tensor, D: Tensor) -> Tensor:
     return torch.cat([A.mT.float(), bias[..., None, :].float(), D[..., None, :].float()], dim=-2)
 
 
-@precise
+@in_float32
 def _step_by_step(x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
     """All rows and channels at once; one state in `CHUNK` is kept."""
     delta = softplus(dt + bias)
@@ -124,45 +122,25 @@ def _fake(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor) -> tuple[Te
     return torch.empty_like(u), u.new_empty(groups, batch, -(-length // CHUNK), A.shape[2], channels)
 
 
-def _fake_backward(
-    grad: Tensor, u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    du, ddelta, dA, dB, dC = (torch.empty_like(t) for t in (u, delta, A, B, C))
-    return du, ddelta, dA, dB, dC
-
-
-_scan = folded("selective_scan", _forward, _backward, _fake, _fake_backward)
+_scan = op("selective_scan", _forward, _backward, _fake)
 
 
 # The kernels take x, dt, B and C as they come, each in its own dtype, and sum in float32.
 
 
-def _kernel_forward(x: Tensor, dt: Tensor, own: Tensor, BC: Tensor) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton import selective_scan as kernels
-
-    return kernels.forward(x, dt, own, BC)
+def _kernel_forward(x: Tensor, dt: Tensor, AbD: Tensor, BC: Tensor) -> tuple[Tensor, Tensor]:
+    return kernels.selective_scan.forward(x, dt, AbD, BC)
 
 
 def _kernel_backward(
-    grad: Tensor, x: Tensor, dt: Tensor, own: Tensor, BC: Tensor, y: Tensor, kept: Tensor
+    grad: Tensor, x: Tensor, dt: Tensor, AbD: Tensor, BC: Tensor, y: Tensor, kept: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    from recollect.ops.triton import selective_scan as kernels
-
     dBC = BC.new_empty(BC.shape)
-    return *kernels.backward(grad, x, dt, own, BC, kept, dBC), dBC
+    return *kernels.selective_scan.backward(grad, x, dt, AbD, BC, kept, dBC), dBC
 
 
-def _kernel_fake(x: Tensor, dt: Tensor, own: Tensor, BC: Tensor) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton import selective_scan as kernels
-
-    return kernels.outputs(x, own)
+def _kernel_fake(x: Tensor, dt: Tensor, AbD: Tensor, BC: Tensor) -> tuple[Tensor, Tensor]:
+    return kernels.selective_scan.outputs(x, AbD)
 
 
-def _kernel_fake_backward(
-    grad: Tensor, x: Tensor, dt: Tensor, own: Tensor, BC: Tensor, y: Tensor, kept: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    dx, ddt, down, dBC = (t.new_empty(t.shape) for t in (x, dt, own, BC))
-    return dx, ddt, down, dBC
-
-
-_kernels = folded("selective_scan_kernel", _kernel_forward, _kernel_backward, _kernel_fake, _kernel_fake_backward)
+_kernels = op("selective_scan_kernel", _kernel_forward, _kernel_backward, _kernel_fake)

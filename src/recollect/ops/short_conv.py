@@ -8,22 +8,23 @@ after the end of the row.
 Shapes: x (batch, length, channels), w (channels, kernel), b (channels,).
 """
 
-from collections.abc import Callable
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from recollect.ops import triton as kernels
 from recollect.ops.activations import silu
-from recollect.ops.fold import folded
-from recollect.ops.triton import available, short_dtype
+from recollect.ops.fused import use_kernels
+from recollect.ops.op import op
+from recollect.ops.precision import half_dtype
 from recollect.spec import SpecError
 
 Activation = Literal["none", "silu"]
 
 LONGEST = 16
-"""Taps of the longest filter that the kernels are for: they spell out every product, and are compiled ever longer."""
+"""Taps of the longest filter that the kernels are for: they spell out every product, so that longer ones take long to compile."""
 
 
 def short_conv_definition(x: Tensor, w: Tensor, b: Tensor | None = None, activation: Activation = "none") -> Tensor:
@@ -39,18 +40,16 @@ def short_conv_definition(x: Tensor, w: Tensor, b: Tensor | None = None, activat
 
 def short_conv(x: Tensor, w: Tensor, b: Tensor | None = None, activation: Activation = "none") -> Tensor:
     """The same for the whole sequence: a sum of shifted products (a kernel is 3 or 4 long, so conv1d gains nothing)."""
-    if available(x) and w.shape[1] <= LONGEST:  # the kernels take weights longer than x, and sum in float32
+    if use_kernels(x) and w.shape[1] <= LONGEST:  # the kernels take weights wider than x, and sum in float32
         taps = w if b is None else torch.cat([w, b[:, None]], dim=1)
-        x = x.to(short_dtype(x) or x.dtype)
-        return _KERNELS[activation, b is not None](x[None], taps[None])[0].squeeze(
-            0
-        )  # an index's gradient would be copied
+        x = x.to(half_dtype(x) or x.dtype)
+        # `squeeze`, for the gradient of an index would be copied.
+        return _kernels(x[None], taps[None], activation, b is not None)[0].squeeze(0)
     wide = torch.promote_types(x.dtype, w.dtype)
     x, w = x.to(wide), w.to(wide)
-    y = (
-        shifted_products(x, w) if x.is_cuda else _products(x[None], w[None])[0].squeeze(0)
-    )  # members fold into the group axis
-    return _finished(y, b, activation)
+    if x.is_cuda:
+        return _finished(shifted_products(x, w), b, activation)
+    return _finished(_products(x[None], w[None])[0].squeeze(0), b, activation)  # members fold into the group axis
 
 
 def _finished(y: Tensor, b: Tensor | None, activation: Activation) -> Tensor:
@@ -90,38 +89,21 @@ def _backward(grad: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
     return dx, dw
 
 
-def _fake(x: Tensor, w: Tensor) -> tuple[Tensor]:
-    return (x.new_empty(x.shape),)
+_products = op("short_conv", _forward, _backward, fake=lambda x, w: (x.new_empty(x.shape),))
 
 
-def _fake_backward(grad: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape), w.new_empty(w.shape)
+# The kernels as an op; the last column of w is the bias where there is one.
 
 
-_products = folded("short_conv", _forward, _backward, _fake, _fake_backward, saves_output=False)
+def _kernel_forward(x: Tensor, w: Tensor, activation: str, biased: bool) -> tuple[Tensor]:
+    return (kernels.short_conv.forward(x, w, activation, biased),)
 
 
-def _registered(activation: Activation, biased: bool) -> Callable[..., tuple[Tensor]]:
-    """The kernels as an op of x and w, whose last column is the bias where there is one."""
-
-    def forward(x: Tensor, w: Tensor) -> tuple[Tensor]:
-        from recollect.ops.triton import short_conv as kernels
-
-        return (kernels.forward(x, w, activation, biased),)
-
-    def backward(grad: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-        from recollect.ops.triton import short_conv as kernels
-
-        return kernels.backward(grad, x, w, activation, biased)
-
-    name = f"short_conv_{activation}_{'biased' if biased else 'unbiased'}"
-    return folded(name, forward, backward, _fake, _fake_backward, saves_output=False)
+def _kernel_backward(grad: Tensor, x: Tensor, w: Tensor, activation: str, biased: bool) -> tuple[Tensor, Tensor]:
+    return kernels.short_conv.backward(grad, x, w, activation, biased)
 
 
-_ACTIVATIONS: tuple[Activation, ...] = ("none", "silu")
-_KERNELS = {
-    (activation, biased): _registered(activation, biased) for activation in _ACTIVATIONS for biased in (True, False)
-}
+_kernels = op("short_conv_kernel", _kernel_forward, _kernel_backward, fake=lambda x, *_: (x.new_empty(x.shape),))
 
 
 class ShortConv(nn.Module):

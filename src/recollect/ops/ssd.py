@@ -1,6 +1,6 @@
-"""State-space duality (Dao & Gu 2024, Mamba2): a linear recurrence with one scalar decay a head, by matrix products.
+"""State-space duality (Dao & Gu 2024, Mamba2): a linear recurrence with one scalar decay per head, by matrix products.
 
-    h_t = a_t h_{t-1} + B_t x_t^T        (n x p matrix a head)
+    h_t = a_t h_{t-1} + B_t x_t^T        (n x p matrix per head)
     y_t = h_t^T C_t
 
 Written out, y_t = sum_{s <= t} (a_{s+1} ... a_t) (C_t . B_s) x_s: attention with a decaying causal mask. The sequence is cut
@@ -13,22 +13,22 @@ Shapes: x (batch, length, heads, p), log_a (batch, length, heads), B, C (batch, 
 Glossary: h = state; a = decay in (0, 1], given as its logarithm; B, C = keys and queries; x = values.
 """
 
-import math
-
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops import triton as kernels
+from recollect.ops.chunks import segment_sum, states_before
 from recollect.ops.external import offered
-from recollect.ops.fold import folded
-from recollect.ops.linear_attention import kernel_serves, precise
-from recollect.ops.triton import short_dtype
+from recollect.ops.fused import chunk_dtype
+from recollect.ops.op import op
+from recollect.ops.precision import in_float32
+from recollect.ops.recurrence import over_time
 
 CHUNK = 64
 """The longest chunk: within it work grows with its square, between chunks with their number."""
 
 
-def ssd_step(h: Tensor, x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
+def ssd_step(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
     """One token: x (batch, heads, p), log_a (batch, heads), B, C (batch, heads or 1, n), h (batch, heads, n, p)."""
     h = log_a.exp()[..., None, None] * h + B[..., None] * x[..., None, :]
     return (C[..., None] * h).sum(-2), h
@@ -36,24 +36,19 @@ def ssd_step(h: Tensor, x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> tuple
 
 def ssd_definition(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
     """One token after another."""
-    batch, length, heads, p = x.shape
-    h = x.new_zeros(batch, heads, B.shape[-1], p)
-    out = []
-    for t in range(length):
-        y, h = ssd_step(h, x[:, t], log_a[:, t], B[:, t], C[:, t])
-        out.append(y)
-    return torch.stack(out, dim=1)
+    batch, _, heads, p = x.shape
+    return over_time(ssd_step, x.new_zeros(batch, heads, B.shape[-1], p), x, log_a, B, C, dim=1)
 
 
 def ssd(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
     """The same in chunks, through our kernel where it applies."""
-    if not kernel_serves(x, B, C):
+    dtype = chunk_dtype(x, x.shape[-1], B.shape[-1])
+    if dtype is None:
         return _by_chunks(x, log_a, B, C)
-    dtype = short_dtype(x)
     return _ssd(x.to(dtype), log_a.float(), B.to(dtype), C.to(dtype))[0].to(x.dtype)
 
 
-@precise
+@in_float32
 def _by_chunks(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
     """Decays are exponentials of sums of log_a over segments: never above 1, never a difference."""
     length = x.shape[1]
@@ -67,20 +62,9 @@ def _by_chunks(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> Tensor:
         to_end = log_decay[..., -1, :, None].exp()  # what is left of token s at the end of its chunk
         written = B.transpose(-1, -2) @ (to_end * x)  # (batch, chunks, heads, n, p)
         since_start = log_a.cumsum(-1)
-        h = _before_each(written, since_start[..., -1])
+        h = states_before(written, since_start[..., -1, None, None].exp(), dim=1)
         y = y + (C @ h) * since_start.exp()[..., None]
     return y.transpose(2, 3).flatten(1, 2)[:, :length]
-
-
-def segment_sum(log_a: Tensor) -> Tensor:
-    """(..., length) -> (..., length, length): at (t, s) the sum over s < r <= t, -inf where s > t.
-
-    Each segment is summed by itself: differences of one running sum would lose small decays behind a large one.
-    """
-    size = log_a.shape[-1]
-    at_or_after = torch.ones(size, size, dtype=torch.bool, device=log_a.device).tril()
-    terms = log_a[..., None].expand(*log_a.shape, size).masked_fill(~at_or_after.tril(-1), 0)
-    return terms.cumsum(-2).masked_fill(~at_or_after, -math.inf)
 
 
 def _chunked(t: Tensor, chunks: int, size: int) -> Tensor:
@@ -89,47 +73,23 @@ def _chunked(t: Tensor, chunks: int, size: int) -> Tensor:
     return padded.unflatten(1, (chunks, size)).transpose(2, 3)
 
 
-def _before_each(written: Tensor, log_decay: Tensor) -> Tensor:
-    """The state before each chunk, from what each chunk writes and how much each forgets."""
-    decay = log_decay.exp()[..., None, None]  # (batch, chunks, heads, 1, 1)
-    h = torch.zeros_like(written[:, 0])
-    states = [h]
-    for k in range(written.shape[1] - 1):
-        h = decay[:, k] * h + written[:, k]
-        states.append(h)
-    return torch.stack(states, dim=1)
-
-
 # The kernels as an op.
 
 
 def _forward(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton import ssd as kernels
-
-    return kernels.forward(x, log_a, B, C)[:2]
+    return kernels.ssd.forward(x, log_a, B, C)[:2]
 
 
 def _backward(
     grad: Tensor, x: Tensor, log_a: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    from recollect.ops.triton import ssd as kernels
-
     dx, dB, dC = (t.new_empty(t.shape) for t in (x, B, C))
-    (dlog_a,) = kernels.backward(grad, x, log_a, B, C, kept, kernels.running(x, log_a), dx, dB, dC)
+    (dlog_a,) = kernels.ssd.backward(grad, x, log_a, B, C, kept, kernels.ssd.running(x, log_a), dx, dB, dC)
     return dx, dlog_a, dB, dC
 
 
 def _fake(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:
-    from recollect.ops.triton import ssd as kernels
-
-    return kernels.outputs(C, x, False)
+    return kernels.ssd.outputs(C, x, False)
 
 
-def _fake_backward(
-    grad: Tensor, x: Tensor, log_a: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    dx, dlog_a, dB, dC = (t.new_empty(t.shape) for t in (x, log_a, B, C))
-    return dx, dlog_a, dB, dC
-
-
-_ssd = folded("ssd", *offered("ssd", _forward, _backward, _fake), _fake, _fake_backward)
+_ssd = op("ssd", *offered("ssd", _forward, _backward, _fake), _fake)

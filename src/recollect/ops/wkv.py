@@ -2,7 +2,7 @@
 
     wkv_t = (sum_{i<t} e^{-(t-1-i) w + k_i} v_i + e^{u + k_t} v_t) / (sum_{i<t} e^{-(t-1-i) w + k_i} + e^{u + k_t})
 
-Glossary: k, v = keys and values; w = decay a step (positive); u = bonus of the present token, one of each a channel.
+Glossary: k, v = keys and values; w = decay per step (positive); u = bonus of the present token, one of each per channel.
 Shapes: k, v (batch, length, channels); w, u (channels,).
 
 Sums of exponentials are held as (sum / e^m, m) with m the running maximum of their exponents, so that no k overflows.
@@ -18,8 +18,11 @@ import math
 import torch
 from torch import Tensor
 
-from recollect.ops.fold import folded
-from recollect.ops.triton import available
+from recollect.ops import triton as kernels
+from recollect.ops.fused import use_kernels
+from recollect.ops.op import op
+from recollect.ops.precision import wide
+from recollect.ops.recurrence import over_time
 
 WkvState = tuple[Tensor, Tensor, Tensor]
 """Numerator and denominator, divided by e^m, and m: each (batch, channels)."""
@@ -43,11 +46,7 @@ def wkv_step(w: Tensor, u: Tensor, k: Tensor, v: Tensor, state: WkvState) -> tup
 
 def wkv_definition(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """One token after another."""
-    state, out = wkv_start(k[:, 0]), []
-    for k_t, v_t in zip(k.unbind(1), v.unbind(1), strict=True):
-        y, state = wkv_step(w, u, k_t, v_t, state)
-        out.append(y)
-    return torch.stack(out, dim=1)
+    return over_time(lambda k, v, state: wkv_step(w, u, k, v, state), wkv_start(k[:, 0]), k, v, dim=1)
 
 
 def wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -56,18 +55,14 @@ def wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def _forward(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
-    if available(k):
-        from recollect.ops.triton import wkv as kernels
-
-        return (kernels.forward(w, u, k, v),)
+    if use_kernels(k):
+        return (kernels.wkv.forward(w, u, k, v),)
     return (_average(*_grouped(w, u, k, v))[0].flatten(0, 1).to(v.dtype),)
 
 
 def _backward(grad: Tensor, w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    if available(k):
-        from recollect.ops.triton import wkv as kernels
-
-        return kernels.backward(grad, w, u, k, v)
+    if use_kernels(k):
+        return kernels.wkv.backward(grad, w, u, k, v)
     dtypes = [t.dtype for t in (w, u, k, v)]
     w, u, k, v = _grouped(w, u, k, v)
     grad = grad.to(k.dtype).view_as(k)
@@ -86,7 +81,7 @@ def _backward(grad: Tensor, w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple
 
 def _grouped(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
     """w, u (groups, 1, 1, channels) and k, v (groups, batch, length, channels), in float32 at least."""
-    w, u, k, v = (t.to(torch.promote_types(t.dtype, torch.float32)) for t in (w, u, k, v))
+    w, u, k, v = (t.to(wide(t.dtype)) for t in (w, u, k, v))
     return [w[:, None, None], u[:, None, None], *(t.unflatten(0, (w.shape[0], -1)) for t in (k, v))]
 
 
@@ -116,13 +111,4 @@ def _decayed_sums(w: Tensor, k: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, T
     return sums[0, :, :, :-1], sums[1, :, :, :-1], before
 
 
-def _fake(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
-    return (v.new_empty(v.shape),)
-
-
-def _fake_backward(grad: Tensor, w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    dw, du, dk, dv = (t.new_empty(t.shape) for t in (w, u, k, v))
-    return dw, du, dk, dv
-
-
-_wkv = folded("wkv", _forward, _backward, _fake, _fake_backward, saves_output=False)
+_wkv = op("wkv", _forward, _backward, fake=lambda w, u, k, v: (v.new_empty(v.shape),))

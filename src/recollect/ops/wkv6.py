@@ -1,4 +1,4 @@
-"""The matrix-valued state of RWKV-6 (Peng et al. 2024, "Eagle and Finch"): decay a channel and token, bonus for the present.
+"""The matrix-valued state of RWKV-6 (Peng et al. 2024, "Eagle and Finch"): decay per channel and token, bonus for the present.
 
     S_t = diag(w_t) S_{t-1} + k_t v_t^T
     y_t = (S_{t-1} + diag(u) k_t v_t^T)^T r_t
@@ -15,8 +15,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops.chunks import chunked, states_before
+from recollect.ops.precision import wide
+from recollect.ops.recurrence import over_time
+
 CHUNK = 32
-"""Tokens a chunk, a power of two: the fastest of 16, 32 and 64 for rows of 64 tokens with heads of 64."""
+"""Tokens per chunk, a power of two: the fastest of 16, 32 and 64 for rows of 64 tokens with heads of 64."""
 
 
 def wkv6_step(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, u: Tensor, S: Tensor) -> tuple[Tensor, Tensor]:
@@ -29,18 +33,16 @@ def wkv6_step(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, u: Tensor, S: Tens
 def wkv6_definition(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, u: Tensor) -> Tensor:
     """One token after another."""
     S = r.new_zeros(*r.shape[:2], r.shape[-1], v.shape[-1])
-    out = []
-    for t in range(r.shape[2]):
-        y, S = wkv6_step(r[:, :, t], k[:, :, t], v[:, :, t], log_w[:, :, t], u, S)
-        out.append(y)
-    return torch.stack(out, dim=2)
+    return over_time(lambda r, k, v, log_w, S: wkv6_step(r, k, v, log_w, u, S), S, r, k, v, log_w, dim=2)
 
 
 def wkv6(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, u: Tensor) -> Tensor:
     """The same in chunks, in float32 at least: (batch, heads, length, dim_v)."""
     dtype, length = v.dtype, r.shape[2]
     chunk = min(CHUNK, 2 ** (length - 1).bit_length())
-    r, k, v, log_w = (_chunked(t, chunk) for t in (r, k, v, log_w))  # (batch, heads, chunks, chunk, dim)
+    r, k, v, log_w = (
+        chunked(t.to(wide(t.dtype)), chunk) for t in (r, k, v, log_w)
+    )  # (batch, heads, chunks, chunk, dim)
     after = log_w.cumsum(-2)  # log decay from the chunk's start through each token
     before = after - log_w
     present = (r * u[:, None, None] * k).sum(-1, keepdim=True) * v
@@ -49,21 +51,11 @@ def wkv6(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, u: Tensor) -> Tensor:
     return y.flatten(2, 3)[:, :, :length].to(dtype)
 
 
-def _chunked(x: Tensor, chunk: int) -> Tensor:
-    """Zeros to whole chunks (a key of 0 adds nothing, a log decay of 0 keeps all), and the length split."""
-    x = x.to(torch.promote_types(x.dtype, torch.float32))
-    return F.pad(x, (0, 0, 0, -x.shape[2] % chunk)).unflatten(2, (-1, chunk))
-
-
 def _states(k: Tensor, v: Tensor, after: Tensor) -> Tensor:
     """The state at each chunk's start."""
     whole = after[..., -1:, :]
     added = (k * (whole - after).exp()).transpose(-1, -2) @ v  # what a chunk leaves: (batch, heads, chunks, dim, dim_v)
-    kept = whole.exp().transpose(-1, -2)
-    states = [torch.zeros_like(added[:, :, 0])]
-    for n in range(added.shape[2] - 1):
-        states.append(kept[:, :, n] * states[-1] + added[:, :, n])
-    return torch.stack(states, dim=2)
+    return states_before(added, whole.exp().transpose(-1, -2), dim=2)
 
 
 def _within(r: Tensor, k: Tensor, v: Tensor, before: Tensor, after: Tensor) -> Tensor:

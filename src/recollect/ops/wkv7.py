@@ -17,11 +17,14 @@ Dividing by d_t is safe since RWKV-7 keeps log_w above -e^{-1/2}: d_t > 6e-5 in 
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops.chunks import chunked
+from recollect.ops.precision import wide
+from recollect.ops.recurrence import over_time
+
 CHUNK = 16
-"""Tokens a chunk."""
+"""Tokens per chunk."""
 
 
 def wkv7_step(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, a: Tensor, b: Tensor, S: Tensor) -> tuple[Tensor, Tensor]:
@@ -33,18 +36,15 @@ def wkv7_step(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, a: Tensor, b: Tens
 
 def wkv7_definition(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """One token after another."""
-    S = r.new_zeros(*r.shape[:2], v.shape[-1], r.shape[-1])
-    out = []
-    for r_t, k_t, v_t, log_w_t, a_t, b_t in zip(*(x.unbind(2) for x in (r, k, v, log_w, a, b)), strict=True):
-        y, S = wkv7_step(r_t, k_t, v_t, log_w_t, a_t, b_t, S)
-        out.append(y)
-    return torch.stack(out, dim=2)
+    return over_time(wkv7_step, r.new_zeros(*r.shape[:2], v.shape[-1], r.shape[-1]), r, k, v, log_w, a, b, dim=2)
 
 
 def wkv7(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """The same in chunks, in float32 at least: (batch, heads, length, dim_v)."""
     dtype, length = v.dtype, r.shape[2]
-    r, k, v, log_w, a, b = (_chunked(x) for x in (r, k, v, log_w, a, b))  # (batch, heads, chunks, chunk, dim)
+    r, k, v, log_w, a, b = (
+        chunked(x.to(wide(x.dtype)), CHUNK) for x in (r, k, v, log_w, a, b)
+    )  # (batch, heads, chunks, chunk, dim)
     d = log_w.cumsum(-2)
     r, a = r * d.exp(), a * (d - log_w).exp()
     b, k = b * (-d).exp(), k * (-d).exp()
@@ -58,12 +58,6 @@ def wkv7(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, a: Tensor, b: Tensor) -
     y = r @ S.transpose(-1, -2)
     y = y + (r @ b.transpose(-1, -2)).tril() @ U + (r @ k.transpose(-1, -2)).tril() @ v
     return y.flatten(2, 3)[:, :, :length].to(dtype)
-
-
-def _chunked(x: Tensor) -> Tensor:
-    """Zeros to whole chunks, and the length split."""
-    x = x.to(torch.promote_types(x.dtype, torch.float32))
-    return F.pad(x, (0, 0, 0, -x.shape[2] % CHUNK)).unflatten(2, (-1, CHUNK))
 
 
 def _states(

@@ -1,4 +1,4 @@
-"""What a sequence mixer must keep to, one function a rule.
+"""What a sequence mixer must keep to, one function per rule.
 
 Each takes `make`, which builds the mixer (one that must know its longest row: for 1024 tokens), and the width and length
 of the rows it is given. It raises AssertionError with what is wrong and where, returns None if all is well, and a note
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer
+from recollect.mixers.base import defines
 from recollect.testing.check import Check, add_tests, checks, skip
 from recollect.testing.measure import (
     Make,
@@ -144,10 +144,33 @@ def cohort(make: Make, width: int, length: int) -> str | None:
     return None
 
 
+def mixing(make: Make, width: int, length: int) -> str | None:
+    """`mix` is linear in its values but for a bias, takes heads of any dim, and does not look ahead."""
+    module, x = build(make), numbers(2, length, width)
+    if not defines(module, "mix"):
+        return "has no mix"
+    with torch.no_grad():
+        own = call(module, "mix", x)
+        right = own.dim() in (3, 4) and own.shape[:2] == (2, length)
+        wanted = f"(2, {length}, heads, dim) or (2, {length}, channels)"
+        assert right, f"mix gives {tuple(own.shape)} for 2 rows of {length} tokens, where it must give {wanted}"
+        shape = (*own.shape[:3], own.shape[3] + 1) if own.dim() == 4 else own.shape
+        a, b = numbers(*shape), numbers(*shape, seed=1)
+        of_a, of_b, of_none = (call(module, "mix", x, values) for values in (a, b, torch.zeros_like(a)))
+        what = "mix is not linear in its values: of a + 2 b it is not mix of a and twice that of b,"
+        assert_close(call(module, "mix", x, a + 2 * b) + 2 * of_none, of_a + 2 * of_b, what, "batch row", "position")
+        half = (length + 1) // 2
+        late = call(module, "mix", x, torch.cat([a[:, :half], b[:, half:]], dim=1))
+        assert_close(
+            late[:, :half], of_a[:, :half], "mix looks ahead: values change an earlier", "batch row", "position"
+        )
+    return None
+
+
 def recurrence(make: Make, width: int, length: int) -> str | None:
     """`step`, token after token, gives what `forward` gives."""
     module, x = build(make), numbers(2, length, width)
-    if not _defines(module, "step"):
+    if not defines(module, "step"):
         return "has no step"
     with torch.no_grad():
         y, state = module(x), call(module, "initial_state", 2)
@@ -161,7 +184,7 @@ def recurrence(make: Make, width: int, length: int) -> str | None:
 def state_size(make: Make, width: int, length: int) -> str | None:
     """`state_size` is the number of floating-point elements `step` carries for a sequence."""
     module, x = build(make), numbers(2, length, width)
-    if not (_defines(module, "step") and _defines(module, "state_size")):
+    if not (defines(module, "step") and hasattr(module, "state_size")):
         return "has no step and state_size"
     state = call(module, "initial_state", 2)
     with torch.no_grad():
@@ -178,7 +201,7 @@ def state_size(make: Make, width: int, length: int) -> str | None:
 def flops(make: Make, width: int, length: int) -> str | None:
     """`flops` is a positive whole number that grows with the length."""
     module = build(make)
-    if not _defines(module, "flops"):
+    if not defines(module, "flops"):
         return "has no flops"
     counts = {n: call(module, "flops", n) for n in (1, 2, 63, 65, 128)}
     assert all(isinstance(n, int) and n > 0 for n in counts.values()), f"flops must be positive integers: {counts}"
@@ -209,7 +232,7 @@ def extremes(make: Make, width: int, length: int) -> None:
 
 
 MIXER_CHECKS: list[Check] = checks(
-    output_shape, dtype, parameters, finite, causality, batch_independence, determinism, cohort, recurrence,
+    output_shape, dtype, parameters, finite, causality, batch_independence, determinism, cohort, mixing, recurrence,
     state_size, flops, odd_lengths, extremes,
 )  # fmt: skip
 
@@ -239,9 +262,3 @@ class MixerConformance:
 
 
 add_tests(MixerConformance, MIXER_CHECKS)
-
-
-def _defines(module: nn.Module, method: str) -> bool:
-    """Whether a module has a method of its own (`Mixer` only says that there should be one)."""
-    own = getattr(type(module), method, None)
-    return own is not None and own is not getattr(Mixer, method, None)

@@ -1,34 +1,37 @@
 """GPU kernels in Triton, one file per op, each beside the plain PyTorch form that it is held to.
 
-Triton is optional and slow to import, so the ops import their kernels where they use them. RECOLLECT_TRITON=0 turns
-the kernels off; TRITON_INTERPRET=1, set before Triton is imported, runs them on the CPU, slowly.
+Triton is optional and slow to import, so a file of kernels is imported when it is first used: `triton.mlp.forward(..)`.
+ops/fused.py decides when that is.
 """
 
-import importlib.util
-import os
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-_INSTALLED = importlib.util.find_spec("triton") is not None
+if TYPE_CHECKING:
+    from recollect.ops.triton import answer_loss as answer_loss
+    from recollect.ops.triton import attention as attention
+    from recollect.ops.triton import delta_rule as delta_rule
+    from recollect.ops.triton import gated_norm as gated_norm
+    from recollect.ops.triton import linear_attention as linear_attention
+    from recollect.ops.triton import linear_attention_pairs as linear_attention_pairs
+    from recollect.ops.triton import mlp as mlp
+    from recollect.ops.triton import selective_scan as selective_scan
+    from recollect.ops.triton import short_conv as short_conv
+    from recollect.ops.triton import ssd as ssd
+    from recollect.ops.triton import wkv as wkv
+else:
 
-
-def available(x: Tensor) -> bool:
-    """Whether kernels are to be used for x. They sum in float32, so float64 is left to the plain forms."""
-    if not _INSTALLED or x.dtype == torch.float64 or os.environ.get("RECOLLECT_TRITON") == "0":
-        return False
-    return x.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"
-
-
-def short_dtype(x: Tensor) -> torch.dtype | None:
-    """bfloat16 or float16 where products with x are to be computed in it, under autocast or because x is; else None."""
-    device = x.device.type
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
-    return dtype if dtype in (torch.bfloat16, torch.float16) else None
+    def __getattr__(name: str):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return import_module(f"{__name__}.{name}")
 
 
 def stages(x: Tensor, most: int) -> int:
     """Into how many stages a kernel's loop is cut, so that it reads ahead: as many as were fastest on an H200 in bfloat16 where
     there is as much shared memory (compute capabilities 9 and 10), else one."""
-    roomy = x.is_cuda and torch.cuda.get_device_capability(x.device)[0] in (9, 10)
-    return most if roomy and x.dtype == torch.bfloat16 else 1
+    large = x.is_cuda and torch.cuda.get_device_capability(x.device)[0] in (9, 10)
+    return most if large and x.dtype == torch.bfloat16 else 1

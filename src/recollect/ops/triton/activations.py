@@ -1,11 +1,10 @@
 """Activations inside kernels, in few instructions: powers of two and reciprocal roots have one of their own, where
 exponentials and divisions take several."""
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import triton
 import triton.language as tl
+
+from recollect.ops.triton.parts import computed_once
 
 LOG2E = tl.constexpr(1.4426950408889634)
 
@@ -19,8 +18,7 @@ def softplus(x):
     e = tl.exp2(-tl.abs(x) * LOG2E)
     tail = -0.23503861 + e * (0.14922389 + e * (-0.066401809 + e * 0.014141026))
     y = tl.maximum(x, 0) + e * (0.99999873 + e * (-0.49986966 + e * (0.33109449 + e * tail)))
-    # A sum of one: without it the compiler lets every thread that needs a number compute it, four times in all.
-    return tl.sum(tl.reshape(y, [y.shape[0], y.shape[1], 1]), axis=2)
+    return computed_once(y)
 
 
 @triton.jit

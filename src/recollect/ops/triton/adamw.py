@@ -5,9 +5,6 @@ One pass: every number of a parameter, its gradient and its two moments is read 
 Shapes: p, g, m, v (members, ...), contiguous; scales (members, columns).
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import torch
 import triton
 import triton.language as tl

@@ -2,7 +2,7 @@
 
 Logits exist only as tiles in registers: forward walks the vocabulary once and keeps each answer's log-sum-exp, and whether no
 logit is higher than its own; backward forms each tile again, once for dx (a program walks the vocabulary) and once for dw (a
-program walks the answers). No atomics: the same bits on every run. The weights may be longer numbers than the rows: they are
+program walks the answers). No atomics: the same bits on every run. Weights may be in float32, rows in 16 bits: weights are
 rounded for the products, their gradients are not. Exponentials are taken as powers of two, which are quicker.
 
 The log-sum-exp is kept as two numbers, the highest logit and what the others add to it. Their sum would be too coarse: the slope
@@ -11,9 +11,6 @@ of a nearly certain answer would be noise, of which AdamW makes steps once every
 Glossary: highest = the highest logit; above = log2 of the sum of the powers exp(logit - highest). Shapes: x (groups, answers,
 width), w (groups, vocabulary, width), answers, losses, right (groups, answers), lse (groups, answers, 2).
 """
-
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# (Triton's language looks like Python, but its types are its own.)
 
 import torch
 import triton
@@ -28,7 +25,7 @@ TOKENS = 64
 
 
 def forward(x: Tensor, w: Tensor, answers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """losses, lse and right."""
+    """Losses, log-sum-exps, and which answers are right."""
     x, w, answers = x.contiguous(), w.to(x.dtype).contiguous(), answers.contiguous()
     groups, count, width = x.shape
     losses, lse = (x.new_empty(shape, dtype=torch.float32) for shape in ((groups, count), (groups, count, 2)))
@@ -62,7 +59,7 @@ def _options(x: Tensor, w: Tensor) -> dict:
     return {
         "ROWS": rows, "TOKENS": TOKENS, "WIDTH": wide, "num_warps": 4 if wide <= 128 else 8,
         "EVEN": x.shape[1] % rows == 0 and w.shape[1] % TOKENS == 0 and width == wide,  # then no tile needs a mask
-        "EXACT": "ieee" if x.dtype == torch.float32 else "tf32",  # the latter is not looked at for shorter numbers
+        "EXACT": "ieee" if x.dtype == torch.float32 else "tf32",  # the latter has no effect in 16-bit precision
     }  # fmt: skip
 
 
@@ -100,7 +97,7 @@ def _forward_kernel(
 
 @triton.jit
 def _rows(grad, answers, lse, here, inside):
-    """Of some rows: answer, highest, above, and the loss's gradient, which is none outside."""
+    """The answer, highest, above and gradient of the loss of some rows; zero gradients outside."""
     answer = tl.load(answers + here, mask=inside, other=-1).to(tl.int32)
     highest = tl.load(lse + 2 * here, mask=inside, other=0.0)
     above = tl.load(lse + 2 * here + 1, mask=inside, other=0.0)

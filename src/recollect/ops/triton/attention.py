@@ -14,12 +14,9 @@ Biases cost little: that of k adds the same to all scores of a query, so that P 
 of v is added to y. Exponentials are powers of two.
 
 Glossary: t, s = queries and keys of a block; lse = log2 of a softmax's denominator; mean = rowsum(dy y), without the bias of v.
-Shapes: qkv (rows, length, 3, heads, dim), bias (groups, 3 * heads * dim) or (groups, 0), y (rows, length, heads, dim),
+Shapes: qkv (rows, length, 3, heads, dim), bias (groups, 3 * heads * dim) or None, y (rows, length, heads, dim),
 lse, mean (rows, heads, length).
 """
-
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# (Triton's language looks like Python, but its types are its own.)
 
 import math
 
@@ -34,42 +31,45 @@ from recollect.ops.triton.tiles import load, place, store
 LN2 = tl.constexpr(0.6931471805599453)
 
 
-def forward(qkv: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """y and lse."""
-    qkv, bias = qkv.contiguous(), bias.contiguous()
+def forward(qkv: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The mixed values y, and lse."""
+    qkv = qkv.contiguous()
     rows, length, _, heads, dim = qkv.shape
     y = qkv.new_empty(rows, length, heads, dim)
     lse = qkv.new_empty(rows, heads, length, dtype=torch.float32)
-    blocks, sizes, options = _arguments(qkv, bias)
+    blocks, bias, sizes, options = _arguments(qkv, bias)
     with torch.cuda.device_of(qkv):
         _forward_kernel[(rows * heads * blocks,)](qkv, bias, y, lse, *sizes, **options)
     return y, lse
 
 
-def backward(grad: Tensor, qkv: Tensor, bias: Tensor, y: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradients of qkv and of the biases."""
-    grad, qkv, bias = grad.contiguous(), qkv.contiguous(), bias.contiguous()
-    (rows, _, _, heads, _), (groups, biases) = qkv.shape, bias.shape
+def backward(grad: Tensor, qkv: Tensor, bias: Tensor | None, y: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of qkv and of the biases, the latter empty without biases."""
+    grad, qkv = grad.contiguous(), qkv.contiguous()
+    rows, _, _, heads, _ = qkv.shape
+    groups, biases = (1, 0) if bias is None else bias.shape
     dqkv, mean = torch.empty_like(qkv), torch.empty_like(lse)
-    blocks, sizes, options = _arguments(qkv, bias)
-    dbias = qkv.new_empty(groups, rows // groups * blocks, biases, dtype=torch.float32)  # a summand a row and block
+    blocks, read, sizes, options = _arguments(qkv, bias)
+    dbias = qkv.new_empty(groups, rows // groups * blocks, biases, dtype=torch.float32)  # a summand per row and block
     grid = (rows * heads * blocks,)
     with torch.cuda.device_of(qkv):
         if not options["SINGLE"]:
-            _queries_kernel[grid](grad, qkv, bias, y, lse, mean, dqkv, dbias, *sizes, **options)
-        _keys_kernel[grid](grad, qkv, bias, y, lse, mean, dqkv, dbias, *sizes, **options)
-    return dqkv, dbias.sum(1).to(bias.dtype)
+            _queries_kernel[grid](grad, qkv, read, y, lse, mean, dqkv, dbias, *sizes, **options)
+        _keys_kernel[grid](grad, qkv, read, y, lse, mean, dqkv, dbias, *sizes, **options)
+    return dqkv, qkv.new_empty(0) if bias is None else dbias.sum(1).to(bias.dtype)
 
 
-def _arguments(qkv: Tensor, bias: Tensor) -> tuple[int, tuple, dict]:
-    """Blocks of a row, and what all kernels take: sizes, and the choices that are compiled in."""
+def _arguments(qkv: Tensor, bias: Tensor | None) -> tuple[int, Tensor, tuple, dict]:
+    """Blocks of a row, and what all kernels take: the biases, or qkv in place of what is not read; sizes; and the choices that
+    are compiled in."""
     rows, length, _, heads, dim = qkv.shape
     block, wide = (max(triton.next_power_of_2(size), 16) for size in (length, dim))
     block, single = min(block, 64), length <= 64
-    return triton.cdiv(length, block), (rows // len(bias), length, heads, dim, 1 / math.sqrt(dim)), {
-        "BLOCK": block, "STEP": block if single else 32, "DIM": wide, "SINGLE": single, "BIASED": bias.shape[1] > 0,
+    batch, read = (rows, qkv) if bias is None else (rows // len(bias), bias.contiguous())
+    return triton.cdiv(length, block), read, (batch, length, heads, dim, 1 / math.sqrt(dim)), {
+        "BLOCK": block, "STEP": block if single else 32, "DIM": wide, "SINGLE": single, "BIASED": bias is not None,
         "EVEN": length % block == 0 and dim == wide,  # then nothing needs a mask
-        "EXACT": "ieee" if qkv.dtype == torch.float32 else "tf32",  # the latter is not looked at for shorter numbers
+        "EXACT": "ieee" if qkv.dtype == torch.float32 else "tf32",  # the latter has no effect in 16-bit precision
         "num_warps": 4, "num_stages": 1 if single else stages(qkv, 3),
     }  # fmt: skip
 

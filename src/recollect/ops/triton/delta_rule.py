@@ -21,9 +21,6 @@ Shapes: q, k (rows, length, heads, dim), v, y (rows, length, heads, dim_v), beta
 states (rows, chunks - 1, heads, dim, dim_v), those before each chunk but the first.
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import torch
 import triton
 import triton.language as tl
@@ -35,7 +32,7 @@ CHUNK = 16  # tokens; with longer chunks fewer states are stored, but their matr
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None) -> tuple[Tensor, Tensor]:
-    """y, and the states before each chunk but the first, which backward needs."""
+    """The result y, and the states before each chunk but the first, which backward needs."""
     q, k, v = (_dense_last(x) for x in (q, k, v))
     rows, length, heads, dim = q.shape
     y = v.new_empty(v.shape)
@@ -114,10 +111,10 @@ def _dot(x, y, EXACT: tl.constexpr):
 def _inverse(A, CHUNK: tl.constexpr, LEVELS: tl.constexpr, EXACT: tl.constexpr):
     """(1 + A)^-1; A is zero on the diagonal and above it."""
     i = tl.arange(0, CHUNK)
-    apart = i[:, None] ^ i[None, :]  # its highest bit tells the size of the blocks that hold i and j apart
-    T = tl.where(apart == 0, 1.0, 0.0) - tl.where(apart == 1, A, 0.0)
+    differ = i[:, None] ^ i[None, :]  # its highest bit gives the size of the blocks in which i and j first differ
+    T = tl.where(differ == 0, 1.0, 0.0) - tl.where(differ == 1, A, 0.0)
     for level in tl.static_range(1, LEVELS):
-        N = tl.where(apart >> level == 1, A, 0.0)
+        N = tl.where(differ >> level == 1, A, 0.0)
         T -= _dot(T, _dot(N, T, EXACT), EXACT)
     return T
 

@@ -3,9 +3,6 @@
 Tokens after a row's end need no zeros: keys there are read by queries there only, and those get no gradient.
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import triton
 import triton.language as tl
 
@@ -33,7 +30,7 @@ def features(x, dim, DIM: tl.constexpr, FEATURE: tl.constexpr, EVEN: tl.constexp
 
 @triton.jit
 def to_input(dphi, phi, FEATURE: tl.constexpr):
-    """The gradient of x from that of phi(x), whose slope its value tells."""
+    """The gradient of x from that of phi(x), whose slope follows from its value."""
     if FEATURE == "elu":
         return dphi * tl.minimum(phi.to(tl.float32), 1.0)
     elif FEATURE == "relu":

@@ -12,9 +12,6 @@ Shapes: y, z, out (groups, tokens, width), of z tokens any stride apart, w (grou
 width).
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import torch
 import triton
 import triton.language as tl
@@ -28,7 +25,7 @@ SPAN = 256
 
 
 def forward(y: Tensor, z: Tensor, w: Tensor, eps: float) -> Tensor:
-    """out."""
+    """The gated and normalised rows."""
     y, w = y.contiguous(), w.contiguous()
     groups, tokens, width = y.shape
     out = torch.empty_like(y)

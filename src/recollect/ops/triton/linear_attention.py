@@ -18,10 +18,6 @@ Glossary: q, k, v = queries, keys, values; h, z = the sums of values and of feat
 Shapes: q, k (rows, length, heads, n), v, y (rows, length, heads, p), kept (rows, heads, chunks - 1, p and one more for z, n).
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# pyright: reportIndexIssue=false, reportAttributeAccessIssue=false, reportOptionalOperand=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import torch
 import triton
 import triton.language as tl
@@ -32,7 +28,7 @@ from recollect.ops.triton.tiles import load, store
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool) -> tuple[Tensor, Tensor]:
-    """y, and the states before each chunk but the first."""
+    """The result y, and the states before each chunk but the first."""
     y, kept = outputs(q, v, normalise)
     arguments, options = _arguments(q, k, v, feature, normalise)
     with torch.cuda.device_of(v):

@@ -11,10 +11,6 @@ Glossary: t, s = queries and keys. Shapes: q, k (rows, length, heads, n), v, y (
 (rows, heads, length).
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# pyright: reportIndexIssue=false, reportAttributeAccessIssue=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import torch
 import triton
 import triton.language as tl
@@ -41,7 +37,7 @@ def outputs(q: Tensor, v: Tensor, normalise: bool) -> tuple[Tensor, Tensor]:
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool) -> tuple[Tensor, Tensor]:
-    """y and r."""
+    """The result y, and r."""
     y, r = outputs(q, v, normalise)
     grid, arguments, options = _arguments(q, k, v, feature, normalise)
     with torch.cuda.device_of(v):

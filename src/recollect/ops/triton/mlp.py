@@ -6,7 +6,7 @@
 Forward keeps the hidden layer in registers, block by block. Backward forms it once more: a program has a part of both weights
 and walks over rows, the next of which are read while it is busy with gelu and its slope. Its tiles are hidden by rows, so that a
 and dh stay in registers for the products that add to dW_1 and dW_2; only dh is written down, for dx, a plain product. Weights
-may be longer numbers than rows: they are rounded for the products, their gradients, summed in float32, are not.
+may be in float32 and rows in 16 bits: weights are rounded for the products, their gradients, summed in float32, are not.
 
 gelu(h) = h share(h), where share is the normal distribution function: here a sigmoid of an odd polynomial in h, fitted so that
 gelu is off by at most 4e-6 and its slope by 1.4e-5. erf would take most of the time.
@@ -15,19 +15,17 @@ Shapes: x, y (groups, tokens, width), W_1 (groups, hidden, width), b_1 (groups, 
 b_2 (groups, width).
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from recollect.ops.triton import stages
+from recollect.ops.triton.tiles import read_tile, write_tile
 
 
 def forward(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-    """y."""
+    """The network's output y."""
     x, b1, b2, w1, w2 = (t.contiguous() for t in (x, b1, b2, w1.to(x.dtype), w2.to(x.dtype)))
     groups, tokens, width = x.shape
     y = torch.empty_like(x)
@@ -55,7 +53,7 @@ def backward(
     options |= {"SPAN": span, "SLICE": triton.next_power_of_2(triton.cdiv(width, parts))}
     options["EVEN"] &= parts * options["SLICE"] == width
     dh = x.new_empty(groups, hidden, tokens)
-    sums = [x.new_empty(groups, spans, *t.shape[1:], dtype=torch.float32) for t in given]  # a summand a span
+    sums = [x.new_empty(groups, spans, *t.shape[1:], dtype=torch.float32) for t in given]  # a summand per span
     with torch.cuda.device_of(x):
         _backward_kernel[parts * spans, groups](grad, x, w1, b1, w2, dh, *sums, tokens, width, hidden, **options)
     dw1, db1, dw2, db2 = (g.sum(1).to(t.dtype) for g, t in zip(sums, given, strict=True))
@@ -73,28 +71,9 @@ def _options(x: Tensor, hidden: int, rows: int, part: int, warps: int, ahead: in
     return {
         "ROWS": rows, "HIDDEN": part, "WIDTH": wide,
         "EVEN": tokens % rows == 0 and hidden % part == 0 and width == wide,  # then nothing needs a mask
-        "EXACT": "ieee" if exact else "tf32",  # the latter is not looked at for shorter numbers
+        "EXACT": "ieee" if exact else "tf32",  # the latter has no effect in 16-bit precision
         "num_warps": warps, "num_stages": stages(x, ahead),
     }  # fmt: skip
-
-
-@triton.jit
-def _tile(x, i, rows, j, columns, EVEN: tl.constexpr):
-    """Rows i and columns j of a matrix of (rows, columns), zeros outside."""
-    if EVEN:
-        return tl.load(x + i[:, None] * columns + j[None, :])
-    else:
-        inside = (i < rows)[:, None] & (j < columns)[None, :]
-        return tl.load(x + i[:, None] * columns + j[None, :], mask=inside, other=0.0)
-
-
-@triton.jit
-def _put(x, value, i, rows, j, columns, EVEN: tl.constexpr):
-    if EVEN:
-        tl.store(x + i[:, None] * columns + j[None, :], value.to(x.dtype.element_ty))
-    else:
-        inside = (i < rows)[:, None] & (j < columns)[None, :]
-        tl.store(x + i[:, None] * columns + j[None, :], value.to(x.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -122,18 +101,18 @@ def _forward_kernel(
     group = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     d = tl.arange(0, WIDTH)
-    x_i = _tile(x + group * tokens * width, i, tokens, d, width, EVEN)
+    x_i = read_tile(x + group * tokens * width, i, tokens, d, width, EVEN)
     w1 += group * hidden * width
     w2 += group * hidden * width
     sums = tl.zeros([ROWS, WIDTH], tl.float32) + tl.load(b2 + group * width + d, mask=d < width, other=0.0)[None, :]
     for start in range(0, hidden, HIDDEN):
         j = start + tl.arange(0, HIDDEN)
-        w1_j, w2_j = _tile(w1, j, hidden, d, width, EVEN), _tile(w2, d, width, j, hidden, EVEN)
+        w1_j, w2_j = read_tile(w1, j, hidden, d, width, EVEN), read_tile(w2, d, width, j, hidden, EVEN)
         b1_j = tl.load(b1 + group * hidden + j, mask=j < hidden, other=0.0)
         h = tl.dot(x_i, tl.trans(w1_j), input_precision=EXACT) + b1_j[None, :]
         a = h * _share(h)
         sums += tl.dot(a.to(x_i.dtype), tl.trans(w2_j), input_precision=EXACT)
-    _put(y + group * tokens * width, sums, i, tokens, d, width, EVEN)
+    write_tile(y + group * tokens * width, sums, i, tokens, d, width, EVEN)
 
 
 @triton.jit
@@ -146,8 +125,8 @@ def _backward_kernel(
     parts, group = tl.cdiv(hidden, HIDDEN), tl.program_id(1).to(tl.int64)
     span, part = tl.program_id(0) // parts, tl.program_id(0) % parts
     d, j, c = tl.arange(0, WIDTH), part * HIDDEN + tl.arange(0, HIDDEN), part * SLICE + tl.arange(0, SLICE)
-    w1_j = _tile(w1 + group * hidden * width, j, hidden, d, width, EVEN)
-    w2_j = tl.trans(_tile(w2 + group * hidden * width, d, width, j, hidden, EVEN))
+    w1_j = read_tile(w1 + group * hidden * width, j, hidden, d, width, EVEN)
+    w2_j = tl.trans(read_tile(w2 + group * hidden * width, d, width, j, hidden, EVEN))
     b1_j = tl.load(b1 + group * hidden + j, mask=j < hidden, other=0.0)
     x += group * tokens * width
     grad += group * tokens * width
@@ -156,19 +135,19 @@ def _backward_kernel(
     sum_dh, sum_dy = tl.zeros([HIDDEN, ROWS], tl.float32), tl.zeros([ROWS, SLICE], tl.float32)
     for start in range(span * SPAN, tl.minimum(span * SPAN + SPAN, tokens), ROWS):
         i = start + tl.arange(0, ROWS)
-        x_i, dy_i = _tile(x, i, tokens, d, width, EVEN), _tile(grad, i, tokens, d, width, EVEN)
+        x_i, dy_i = read_tile(x, i, tokens, d, width, EVEN), read_tile(grad, i, tokens, d, width, EVEN)
         h = tl.dot(w1_j, tl.trans(x_i), input_precision=EXACT) + b1_j[:, None]
         share = _share(h)
         # Rows outside have no dy, so no dh.
         dh_i = _slope(h, share) * tl.dot(w2_j, tl.trans(dy_i), input_precision=EXACT)
         sum_dh += dh_i
-        sum_dy += _tile(grad, i, tokens, c, width, EVEN).to(tl.float32)
+        sum_dy += read_tile(grad, i, tokens, c, width, EVEN).to(tl.float32)
         a, dh_i = (h * share).to(x_i.dtype), dh_i.to(x_i.dtype)
         sum_w2 = tl.dot(a, dy_i, acc=sum_w2, input_precision=EXACT)
         sum_w1 = tl.dot(dh_i, x_i, acc=sum_w1, input_precision=EXACT)
-        _put(dh, dh_i, j, hidden, i, tokens, EVEN)
+        write_tile(dh, dh_i, j, hidden, i, tokens, EVEN)
     summand = group * (tl.num_programs(0) // parts) + span
-    _put(dw1 + summand * hidden * width, sum_w1, j, hidden, d, width, EVEN)
-    _put(dw2 + summand * hidden * width, tl.trans(sum_w2), d, width, j, hidden, EVEN)
+    write_tile(dw1 + summand * hidden * width, sum_w1, j, hidden, d, width, EVEN)
+    write_tile(dw2 + summand * hidden * width, tl.trans(sum_w2), d, width, j, hidden, EVEN)
     tl.store(db1 + summand * hidden + j, tl.sum(sum_dh, 1), mask=j < hidden)
     tl.store(db2 + summand * width + c, tl.sum(sum_dy, 0), mask=c < width)

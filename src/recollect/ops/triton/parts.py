@@ -1,30 +1,27 @@
 """Four steps of a scan at once, and sums over its states and channels, with few instructions that move numbers between threads.
 
-Memory is read four channels a thread, so a thread has four channels of every LANES-th state, of (n, channels). A sum over states
+Memory is read four channels per thread, so one has four channels of every LANES-th state, of (n, channels). A sum over states
 or channels is first taken within threads; what is left of all four steps then changes threads at once, so that a thread has all
-that it adds (`split` asks for that: as reductions these sums would take a shuffle a number and halving). A part is read and
-written as one tensor (..., 4) and taken apart into steps.
+that it adds (`split` asks for that: as reductions these sums would take a shuffle per number and halving). A part is read and
+written as one tensor (..., 4) and split into steps.
 """
-
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# (Triton's language looks like Python, but its types are its own.)
 
 import triton
 import triton.language as tl
 
 PART = 4
-"""Steps of a part. `apart` and `together` are for four."""
+"""Steps of a part. `split_steps` and `join_steps` are for four."""
 STEPS = tl.constexpr(PART)
 
 
 @triton.jit
-def once(x):
-    """A sum of one: without it the compiler lets every thread that needs a number compute it, four times in all."""
+def computed_once(x):
+    """x as a sum of one term: without it the compiler lets every thread that needs a number compute it, four times in all."""
     return tl.sum(tl.reshape(x, [x.shape[0], x.shape[1], 1]), axis=2)
 
 
 @triton.jit
-def apart(x):
+def split_steps(x):
     """(rows, 4) -> four steps of (rows,)."""
     even, odd = tl.split(tl.reshape(x, [x.shape[0], 2, 2]))
     first, third = tl.split(even)
@@ -33,13 +30,14 @@ def apart(x):
 
 
 @triton.jit
-def together(steps):
+def join_steps(steps):
     """Four steps of (...) -> (..., 2, 2), which is (..., 4) in order."""
     return tl.join(tl.join(steps[0], steps[2]), tl.join(steps[1], steps[3]))
 
 
 @triton.jit
-def turned(steps):
+def reversed_steps(steps):
+    """Four steps, the last first."""
     return steps[3], steps[2], steps[1], steps[0]
 
 
@@ -55,7 +53,7 @@ def summed(x, HALVINGS: tl.constexpr):
 
 
 @triton.jit
-def own_states(x, LANES: tl.constexpr):
+def sum_states(x, LANES: tl.constexpr):
     """(n, channels) -> (lanes, channels): sums over the states that a thread has."""
     return tl.sum(tl.reshape(x, [x.shape[0] // LANES, LANES, x.shape[1]]), axis=0)
 
@@ -63,11 +61,11 @@ def own_states(x, LANES: tl.constexpr):
 @triton.jit
 def over_states(steps, LOG_LANES: tl.constexpr):
     """Four steps of (lanes, channels) -> (channels, 4)."""
-    return summed(tl.permute(together(steps), [1, 2, 3, 0]), LOG_LANES)
+    return summed(tl.permute(join_steps(steps), [1, 2, 3, 0]), LOG_LANES)
 
 
 @triton.jit
-def own_channels(x):
+def sum_channels(x):
     """(n, channels) -> (n, channels / 4): sums over the channels that a thread has."""
     return tl.sum(tl.reshape(x, [x.shape[0], x.shape[1] // 4, 4]), axis=2)
 
@@ -75,4 +73,4 @@ def own_channels(x):
 @triton.jit
 def over_channels(steps, LOG_FOURS: tl.constexpr):
     """Four steps of (n, channels / 4) -> (n, 4)."""
-    return summed(tl.permute(together(steps), [0, 2, 3, 1]), LOG_FOURS)
+    return summed(tl.permute(join_steps(steps), [0, 2, 3, 1]), LOG_FOURS)

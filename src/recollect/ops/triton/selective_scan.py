@@ -20,13 +20,10 @@ lies side by side: B and C, a token's, and A, bias and D, a channel's own.
 What counts is instructions, above all those that move numbers between threads: parts.py says how sums are taken.
 
 Glossary: h = state; delta = step size; u = delta x; A, B, C, D as in the paper; rate = A / ln 2; e = the gradient of delta A;
-s, c = indices of states and channels; own = A's n columns, bias and D; kept = the states before each part. Shapes: x, dt, z, y,
-out (groups, batch, length, channels), own (groups, n + 2, channels), in float32, BC (groups, batch, length, 2 n), kept (groups,
+s, c = indices of states and channels; AbD = A's n columns, bias and D; kept = the states before each part. Shapes: x, dt, z, y,
+out (groups, batch, length, channels), AbD (groups, n + 2, channels), in float32, BC (groups, batch, length, 2 n), kept (groups,
 batch, parts, n, channels). A row is one of groups * batch.
 """
-
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# (Triton's language looks like Python, but its types are its own.)
 
 from typing import NamedTuple
 
@@ -39,69 +36,70 @@ from recollect.ops.triton.activations import sigmoid, softplus
 from recollect.ops.triton.parts import (
     PART,
     STEPS,
-    apart,
-    once,
+    computed_once,
     over_channels,
     over_states,
-    own_channels,
-    own_states,
-    turned,
-)
+    reversed_steps,
+    split_steps,
+    sum_channels,
+    sum_states,
+)  # fmt: skip
+from recollect.ops.triton.tiles import read_float, write
 
 LN2 = tl.constexpr(0.6931471805599453)
 NEVER = tl.constexpr(1e-15)
 FORWARD, BACKWARD = 512, 256
-"""Numbers in the state of a program, or so: 16 and 8 a thread. Backward holds nine such in registers."""
+"""Numbers in the state of a program, or so: 16 and 8 per thread. Backward holds nine such in registers."""
 
 
 class Gate(NamedTuple):
     """What backward needs of the gate, out = y * silu(z). Its shapes are those of x."""
 
     z: Tensor
-    """Where it lies in a projection."""
+    """The gate before its activation, a view of the projection."""
     out: Tensor
-    """What forward gave."""
+    """The result of forward."""
     dz: Tensor
-    """To be filled, where it lies in the projection's gradient."""
+    """Is filled; a view of the projection's gradient."""
 
 
-def outputs(x: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """y and kept, empty. What is kept is as precise as x, but never in float16: its range is too short."""
+def outputs(x: Tensor, AbD: Tensor) -> tuple[Tensor, Tensor]:
+    """Empty tensors for y and the kept states, which have the precision of x, but never float16: its range is too short."""
     groups, batch, length, channels = x.shape
     dtype = torch.bfloat16 if x.dtype == torch.bfloat16 else torch.float32
-    kept = x.new_empty(groups, batch, triton.cdiv(length, PART), own.shape[1] - 2, channels, dtype=dtype)
+    kept = x.new_empty(groups, batch, triton.cdiv(length, PART), AbD.shape[1] - 2, channels, dtype=dtype)
     return x.new_empty(x.shape), kept
 
 
-def forward(x: Tensor, dt: Tensor, own: Tensor, BC: Tensor, z: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """y, or y * silu(z), and the state before each part."""
-    x, dt, own, BC = x.contiguous(), dt.contiguous(), own.contiguous(), _tokens(BC)
-    out, kept = outputs(x, own)
-    gate = BC if z is None else _tokens(z)  # what is not read is stood for by BC
-    programs, options = _division(x, own, BC, gate, z is not None, FORWARD)
+def forward(x: Tensor, dt: Tensor, AbD: Tensor, BC: Tensor, z: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The result y, or y * silu(z), and the state before each part."""
+    x, dt, AbD, BC = x.contiguous(), dt.contiguous(), AbD.contiguous(), _tokens(BC)
+    out, kept = outputs(x, AbD)
+    gate = BC if z is None else _tokens(z)  # BC in place of a gate that is not read
+    programs, options = _division(x, AbD, BC, gate, z is not None, FORWARD)
     with torch.cuda.device_of(x):
-        _forward_kernel[(programs,)](x, dt, own, BC, gate, out, kept, *x.shape[1:3], **options)
+        _forward_kernel[(programs,)](x, dt, AbD, BC, gate, out, kept, *x.shape[1:3], **options)
     return out, kept
 
 
 def backward(
-    grad: Tensor, x: Tensor, dt: Tensor, own: Tensor, BC: Tensor, kept: Tensor, dBC: Tensor, gate: Gate | None = None
+    grad: Tensor, x: Tensor, dt: Tensor, AbD: Tensor, BC: Tensor, kept: Tensor, dBC: Tensor, gate: Gate | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of x, dt and own. Fills dBC and the gate's dz, wherever they lie."""
-    grad, x, dt, own, kept, BC = *(t.contiguous() for t in (grad, x, dt, own, kept)), _tokens(BC)
+    """Gradients of x, dt and AbD. Fills dBC and the gate's dz, which may be views."""
+    grad, x, dt, AbD, kept, BC = *(t.contiguous() for t in (grad, x, dt, AbD, kept)), _tokens(BC)
     groups, batch, length, channels = x.shape
     z, out, dz = (BC,) * 3 if gate is None else (_tokens(gate.z), gate.out.contiguous(), gate.dz.view(-1, channels))
-    programs, options = _division(x, own, BC, z, gate is not None, BACKWARD)
+    programs, options = _division(x, AbD, BC, z, gate is not None, BACKWARD)
     dx, ddt = torch.empty_like(x), torch.empty_like(dt)
-    down = x.new_empty(groups, batch, *own.shape[1:], dtype=torch.float32)
+    dAbD = x.new_empty(groups, batch, *AbD.shape[1:], dtype=torch.float32)
     dtype = BC.dtype if BC.dtype == torch.bfloat16 else torch.float32
     summands = BC.new_empty(programs // (groups * batch), *dBC.shape, dtype=dtype)
     with torch.cuda.device_of(x):
         _backward_kernel[(programs,)](
-            grad, x, dt, own, BC, z, out, kept, dx, ddt, down, summands, dz, batch, length, DZ_TIME=dz.stride(0), **options
+            grad, x, dt, AbD, BC, z, out, kept, dx, ddt, dAbD, summands, dz, batch, length, DZ_TIME=dz.stride(0), **options
         )  # fmt: skip
     torch.sum(summands, dim=0, out=dBC) if dtype == dBC.dtype else dBC.copy_(summands.sum(0))
-    return dx, ddt, down.sum(1)
+    return dx, ddt, dAbD.sum(1)
 
 
 def _tokens(x: Tensor) -> Tensor:
@@ -110,10 +108,10 @@ def _tokens(x: Tensor) -> Tensor:
     return x if x.stride(1) == 1 else x.contiguous()
 
 
-def _division(x: Tensor, own: Tensor, BC: Tensor, z: Tensor, gated: bool, tile: int) -> tuple[int, dict]:
+def _division(x: Tensor, AbD: Tensor, BC: Tensor, z: Tensor, gated: bool, tile: int) -> tuple[int, dict]:
     """How many programs of `tile` numbers there are, and what is compiled in."""
     groups, batch, length, channels = x.shape
-    n = own.shape[1] - 2
+    n = AbD.shape[1] - 2
     states = triton.next_power_of_2(n)
     block = max(8, min(triton.next_power_of_2(channels), 128, tile // states))
     even = n == states and channels % block == 0 and length % PART == 0  # then nothing needs a mask
@@ -127,37 +125,21 @@ def _division(x: Tensor, own: Tensor, BC: Tensor, z: Tensor, gated: bool, tile: 
 
 
 @triton.jit
-def _read(pointer, mask, EVEN: tl.constexpr):
-    if EVEN:
-        return tl.load(pointer).to(tl.float32)
-    else:
-        return tl.load(pointer, mask=mask, other=0.0).to(tl.float32)
-
-
-@triton.jit
-def _write(pointer, x, mask, EVEN: tl.constexpr):
-    if EVEN:
-        tl.store(pointer, x.to(pointer.dtype.element_ty))
-    else:
-        tl.store(pointer, x.to(pointer.dtype.element_ty), mask=mask)
-
-
-@triton.jit
 def _not_zero(z):
     return tl.where(tl.abs(z) < NEVER, NEVER, z)
 
 
 @triton.jit
-def _own(own, state, c, inside, inside_c, CHANNELS: tl.constexpr, STATES: tl.constexpr, EVEN: tl.constexpr):
+def _read_AbD(AbD, state, c, inside, inside_c, CHANNELS: tl.constexpr, STATES: tl.constexpr, EVEN: tl.constexpr):
     """rate (n, channels), bias and D (channels, 1)."""
-    rate = _read(own + state, inside, EVEN) / LN2
-    bias = _read(own + STATES * CHANNELS + c, inside_c, EVEN)[:, None]
-    return rate, bias, _read(own + (STATES + 1) * CHANNELS + c, inside_c, EVEN)[:, None]
+    rate = read_float(AbD + state, inside, EVEN) / LN2
+    bias = read_float(AbD + STATES * CHANNELS + c, inside_c, EVEN)[:, None]
+    return rate, bias, read_float(AbD + (STATES + 1) * CHANNELS + c, inside_c, EVEN)[:, None]
 
 
 @triton.jit
 def _forward_kernel(
-    x, dt, own, BC, z, out, kept, batch, length,
+    x, dt, AbD, BC, z, out, kept, batch, length,
     CHANNELS: tl.constexpr, STATES: tl.constexpr, BC_TIME: tl.constexpr, Z_TIME: tl.constexpr, N: tl.constexpr,
     BLOCK: tl.constexpr, LANES: tl.constexpr, LOG_LANES: tl.constexpr, LOG_FOURS: tl.constexpr, EVEN: tl.constexpr,
     GATED: tl.constexpr,
@@ -171,38 +153,47 @@ def _forward_kernel(
     state = s[:, None] * CHANNELS + c[None, :]  # (n, channels)
     inside_c, inside_s = c < CHANNELS, s < STATES
     inside = inside_s[:, None] & inside_c[None, :]
-    rate, bias, D = _own(own + group * (STATES + 2) * CHANNELS, state, c, inside, inside_c, CHANNELS, STATES, EVEN)
+    AbD += group * (STATES + 2) * CHANNELS
+    rate, bias, D = _read_AbD(AbD, state, c, inside, inside_c, CHANNELS, STATES, EVEN)
     at_c = first * CHANNELS + i[None, :] * CHANNELS + c[:, None]  # (channels, steps)
     at_z = first * Z_TIME + i[None, :] * Z_TIME + c[:, None]
     at_s = first * BC_TIME + i[None, :] * BC_TIME + s[:, None]  # (n, steps)
     parts = tl.cdiv(length, STEPS)
-    kept += row * parts * STATES * CHANNELS + tl.max_contiguous(state, [1, 4])  # four a thread in bfloat16 too
+    kept += row * parts * STATES * CHANNELS + tl.max_contiguous(state, [1, 4])  # four per thread in bfloat16 too
     h = tl.zeros([N, BLOCK], tl.float32)
     for part in tl.range(parts, num_stages=4):  # the next three are read while one is computed
         start = part * STEPS
         # Past the end x, B and C are read as zero: nothing is written into h, and nobody reads it.
         here = inside_c[:, None] & (start + i < length)[None, :]
         here_s = inside_s[:, None] & (start + i < length)[None, :]
-        _write(kept + part * STATES * CHANNELS, h, inside, EVEN)
-        x_p = _read(x + start * CHANNELS + at_c, here, EVEN)
-        delta_p = softplus(_read(dt + start * CHANNELS + at_c, here, EVEN) + bias)
-        B_p = _read(BC + start * BC_TIME + at_s, here_s, EVEN)
-        C_p = _read(BC + STATES + start * BC_TIME + at_s, here_s, EVEN)
+        write(kept + part * STATES * CHANNELS, h, inside, EVEN)
+        x_p = read_float(x + start * CHANNELS + at_c, here, EVEN)
+        delta_p = softplus(read_float(dt + start * CHANNELS + at_c, here, EVEN) + bias)
+        B_p = read_float(BC + start * BC_TIME + at_s, here_s, EVEN)
+        C_p = read_float(BC + STATES + start * BC_TIME + at_s, here_s, EVEN)
         if GATED:
-            z_p = _not_zero(_read(z + start * Z_TIME + at_z, here, EVEN))  # not below: a read waits for earlier writes
-        deltas, us, Bs, Cs, ys = apart(delta_p), apart(delta_p * x_p), apart(B_p), apart(C_p), ()
+            z_p = _not_zero(
+                read_float(z + start * Z_TIME + at_z, here, EVEN)
+            )  # not below: a read waits for earlier writes
+        deltas, us, Bs, Cs, ys = (
+            split_steps(delta_p),
+            split_steps(delta_p * x_p),
+            split_steps(B_p),
+            split_steps(C_p),
+            (),
+        )
         for k in tl.static_range(STEPS):
             h = tl.exp2(deltas[k][None, :] * rate) * h + us[k][None, :] * Bs[k][:, None]
-            ys += (own_states(h * Cs[k][:, None], LANES),)
+            ys += (sum_states(h * Cs[k][:, None], LANES),)
         y_p = over_states(ys, LOG_LANES) + D * x_p
         if GATED:
             y_p *= z_p * sigmoid(z_p)
-        _write(out + start * CHANNELS + at_c, y_p, here, EVEN)
+        write(out + start * CHANNELS + at_c, y_p, here, EVEN)
 
 
 @triton.jit
 def _backward_kernel(
-    grad, x, dt, own, BC, z, out, kept, dx, ddt, down, dBC, dz, batch, length,
+    grad, x, dt, AbD, BC, z, out, kept, dx, ddt, dAbD, dBC, dz, batch, length,
     CHANNELS: tl.constexpr, STATES: tl.constexpr, BC_TIME: tl.constexpr, Z_TIME: tl.constexpr, DZ_TIME: tl.constexpr,
     N: tl.constexpr, BLOCK: tl.constexpr, LANES: tl.constexpr, LOG_LANES: tl.constexpr, LOG_FOURS: tl.constexpr,
     EVEN: tl.constexpr, GATED: tl.constexpr,
@@ -217,7 +208,8 @@ def _backward_kernel(
     state = s[:, None] * CHANNELS + c[None, :]  # (n, channels)
     inside_c, inside_s = c < CHANNELS, s < STATES
     inside = inside_s[:, None] & inside_c[None, :]
-    rate, bias, D = _own(own + group * (STATES + 2) * CHANNELS, state, c, inside, inside_c, CHANNELS, STATES, EVEN)
+    AbD += group * (STATES + 2) * CHANNELS
+    rate, bias, D = _read_AbD(AbD, state, c, inside, inside_c, CHANNELS, STATES, EVEN)
     at_c = first * CHANNELS + i[None, :] * CHANNELS + c[:, None]  # (channels, steps)
     at_z = first * Z_TIME + i[None, :] * Z_TIME + c[:, None]
     at_dz = first * DZ_TIME + i[None, :] * DZ_TIME + c[:, None]
@@ -235,22 +227,28 @@ def _backward_kernel(
         start = part * STEPS
         here = inside_c[:, None] & (start + i < length)[None, :]
         here_s = inside_s[:, None] & (start + i < length)[None, :]
-        dy_p = _read(grad + start * CHANNELS + at_c, here, EVEN)
+        dy_p = read_float(grad + start * CHANNELS + at_c, here, EVEN)
         if GATED:
-            z_p = _not_zero(_read(z + start * Z_TIME + at_z, here, EVEN))
-            out_p = _read(out + start * CHANNELS + at_c, here, EVEN)
+            z_p = _not_zero(read_float(z + start * Z_TIME + at_z, here, EVEN))
+            out_p = read_float(out + start * CHANNELS + at_c, here, EVEN)
             open_p, root_p = sigmoid(z_p), tl.rsqrt(z_p * z_p)
-            _write(dz + start * DZ_TIME + at_dz, dy_p * out_p * (z_p * root_p * root_p + (1 - open_p)), here, EVEN)
+            write(dz + start * DZ_TIME + at_dz, dy_p * out_p * (z_p * root_p * root_p + (1 - open_p)), here, EVEN)
             dy_p *= z_p * open_p
-        dy_p = once(dy_p)
-        x_p = _read(x + start * CHANNELS + at_c, here, EVEN)
-        raw_p = _read(dt + start * CHANNELS + at_c, here, EVEN) + bias
+        dy_p = computed_once(dy_p)
+        x_p = read_float(x + start * CHANNELS + at_c, here, EVEN)
+        raw_p = read_float(dt + start * CHANNELS + at_c, here, EVEN) + bias
         delta_p = softplus(raw_p)
         sum_D += dy_p * x_p
-        h = _read(kept + part * STATES * CHANNELS, inside, EVEN)
-        B_p = _read(BC + start * BC_TIME + at_s, here_s, EVEN)
-        C_p = _read(BC + STATES + start * BC_TIME + at_s, here_s, EVEN)
-        deltas, us, dys, Bs, Cs = apart(delta_p), apart(delta_p * x_p), apart(dy_p), apart(B_p), apart(C_p)
+        h = read_float(kept + part * STATES * CHANNELS, inside, EVEN)
+        B_p = read_float(BC + start * BC_TIME + at_s, here_s, EVEN)
+        C_p = read_float(BC + STATES + start * BC_TIME + at_s, here_s, EVEN)
+        deltas, us, dys, Bs, Cs = (
+            split_steps(delta_p),
+            split_steps(delta_p * x_p),
+            split_steps(dy_p),
+            split_steps(B_p),
+            split_steps(C_p),
+        )
         hs, decays = (h,), ()
         for k in tl.static_range(STEPS):
             decays += (tl.exp2(deltas[k][None, :] * rate),)
@@ -258,21 +256,21 @@ def _backward_kernel(
         dus, des, dBs, dCs = (), (), (), ()
         for k in tl.static_range(STEPS - 1, -1, -1):
             dh += Cs[k][:, None] * dys[k][None, :]
-            dCs += (own_channels(dys[k][None, :] * hs[k + 1]),)
-            dBs += (own_channels(us[k][None, :] * dh),)
-            dus += (own_states(Bs[k][:, None] * dh, LANES),)
+            dCs += (sum_channels(dys[k][None, :] * hs[k + 1]),)
+            dBs += (sum_channels(us[k][None, :] * dh),)
+            dus += (sum_states(Bs[k][:, None] * dh, LANES),)
             dh *= decays[k]  # from here on the gradient of h_{t-1}
             e = dh * hs[k]
             sum_A += deltas[k][None, :] * e
-            des += (own_states(rate * e, LANES),)
-        _write(dBC + start * (2 * STATES) + at_sum, over_channels(turned(dBs), LOG_FOURS), here_s, EVEN)
-        _write(dBC + STATES + start * (2 * STATES) + at_sum, over_channels(turned(dCs), LOG_FOURS), here_s, EVEN)
-        du_p, de_p = over_states(turned(dus), LOG_LANES), over_states(turned(des), LOG_LANES)
-        _write(dx + start * CHANNELS + at_c, delta_p * du_p + D * dy_p, here, EVEN)
+            des += (sum_states(rate * e, LANES),)
+        write(dBC + start * (2 * STATES) + at_sum, over_channels(reversed_steps(dBs), LOG_FOURS), here_s, EVEN)
+        write(dBC + STATES + start * (2 * STATES) + at_sum, over_channels(reversed_steps(dCs), LOG_FOURS), here_s, EVEN)
+        du_p, de_p = over_states(reversed_steps(dus), LOG_LANES), over_states(reversed_steps(des), LOG_LANES)
+        write(dx + start * CHANNELS + at_c, delta_p * du_p + D * dy_p, here, EVEN)
         ddt_p = (de_p * LN2 + x_p * du_p) * sigmoid(raw_p)
-        _write(ddt + start * CHANNELS + at_c, ddt_p, here, EVEN)
+        write(ddt + start * CHANNELS + at_c, ddt_p, here, EVEN)
         sum_bias += ddt_p
-    down += row * (STATES + 2) * CHANNELS
-    _write(down + state, sum_A, inside, EVEN)
-    _write(down + STATES * CHANNELS + c, tl.sum(sum_bias, axis=1), inside_c, EVEN)
-    _write(down + (STATES + 1) * CHANNELS + c, tl.sum(sum_D, axis=1), inside_c, EVEN)
+    dAbD += row * (STATES + 2) * CHANNELS
+    write(dAbD + state, sum_A, inside, EVEN)
+    write(dAbD + STATES * CHANNELS + c, tl.sum(sum_bias, axis=1), inside_c, EVEN)
+    write(dAbD + (STATES + 1) * CHANNELS + c, tl.sum(sum_D, axis=1), inside_c, EVEN)

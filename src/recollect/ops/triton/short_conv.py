@@ -14,27 +14,24 @@ Shapes: x, y (groups, batch, length, channels), w (groups, channels, columns): t
 token, and where it is `biased` one column more, b.
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportIndexIssue=false
-# pyright: reportArgumentType=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from recollect.ops.triton.activations import sigmoid
+from recollect.ops.triton.tiles import read_float, write
 
 FORWARD = 32, 32
 """Tokens of a program of forward, and of a run: few, for a thread holds them all, but more than the taps, read twice."""
 BACKWARD = 256, 8
 """The same of backward, which holds more, and reads nothing twice."""
 BLOCK = 128
-"""Channels of a program, two a thread."""
+"""Channels of a program, two per thread."""
 
 
 def forward(x: Tensor, w: Tensor, activation: str, biased: bool) -> Tensor:
-    """y."""
+    """The convolution y."""
     x, w = _straight(x), w.contiguous()
     y = x.new_empty(x.shape)
     programs, sizes, options = _division(x, w, activation, biased, *FORWARD)
@@ -47,8 +44,8 @@ def backward(
     grad: Tensor, x: Tensor, w: Tensor, activation: str, biased: bool, dx: Tensor | None = None, beside: Tensor | None = None,
     also: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Gradients of x, in `dx` wherever it lies, and of w, from y's: grad, or the sum of it and `also`. What is `beside`, a few
-    numbers a token, is put where a token's dx ends: by themselves so few would cost as much as a line of memory."""
+    """Gradients of x, in `dx` wherever it lies, and of w, from y's: grad, or the sum of it and `also`. The few
+    numbers per token in `beside` are put where a token's dx ends: by themselves they would cost as much as a line of memory."""
     grad, x, w = grad.contiguous(), _straight(x), w.contiguous()
     groups, batch, length, channels = x.shape
     programs, sizes, options = _division(x, w, activation, biased, *BACKWARD)
@@ -72,7 +69,7 @@ def _straight(x: Tensor) -> Tensor:
 def _division(
     x: Tensor, w: Tensor, activation: str, biased: bool, span: int, run: int
 ) -> tuple[int, tuple[int, int], dict]:
-    """How many programs there are, the sizes they are told, and what is compiled in."""
+    """How many programs there are, the sizes they take, and what is compiled in."""
     groups, batch, length, channels = x.shape
     span, block = min(triton.next_power_of_2(length), span), min(triton.next_power_of_2(channels), BLOCK)
     run = min(span, run)
@@ -86,21 +83,15 @@ def _division(
 
 
 @triton.jit
-def _read(pointer, t, length, c, CHANNELS: tl.constexpr, MASKED: tl.constexpr):
+def _read(at, t, length, c, CHANNELS: tl.constexpr, MASKED: tl.constexpr):
     """Channels c of token t, zeros outside."""
-    if MASKED:
-        return tl.load(pointer, mask=c < tl.where((t >= 0) & (t < length), CHANNELS, 0), other=0.0).to(tl.float32)
-    else:
-        return tl.load(pointer).to(tl.float32)
+    return read_float(at, c < tl.where((t >= 0) & (t < length), CHANNELS, 0), not MASKED)
 
 
 @triton.jit
-def _write(pointer, x, t, start, length, c, CHANNELS: tl.constexpr, MASKED: tl.constexpr):
-    """Where t is a token from start on."""
-    if MASKED:
-        tl.store(pointer, x.to(pointer.dtype.element_ty), mask=c < tl.where((t >= start) & (t < length), CHANNELS, 0))
-    else:
-        tl.store(pointer, x.to(pointer.dtype.element_ty))
+def _write(at, x, t, start, length, c, CHANNELS: tl.constexpr, MASKED: tl.constexpr):
+    """Store channels c where t is a token at or after `start`."""
+    write(at, x, c < tl.where((t >= start) & (t < length), CHANNELS, 0), not MASKED)
 
 
 @triton.jit
@@ -139,7 +130,7 @@ def _before_activation(dy, xs, k, taps, b, KERNEL: tl.constexpr, ACTIVATION: tl.
 
 @triton.jit
 def _sum_after(dpres, k, taps, KERNEL: tl.constexpr):
-    """dx of the k-th token of dpres."""
+    """The gradient of x for the k-th token of dpres."""
     dx = taps[0] * dpres[k]
     for back in tl.static_range(1, KERNEL):
         dx += taps[back] * dpres[k + back]
@@ -194,9 +185,8 @@ def _backward_kernel(
     also += (group * batch + row) * length * CHANNELS + c
     i, j = tl.arange(0, RUN)[:, None], tl.arange(0, WIDE)[None, :]
     beside += (group * batch + row) * length * BESIDE + i * BESIDE + j
-    columns = tl.where(
-        (tl.program_id(0) + 1) % tl.cdiv(CHANNELS, BLOCK) == 0, BESIDE, 0
-    )  # the last block's programs copy
+    # The last block's programs copy what is beside.
+    columns = tl.where((tl.program_id(0) + 1) % tl.cdiv(CHANNELS, BLOCK) == 0, BESIDE, 0)
     dw += (part * (KERNEL + BIASED) + KERNEL - 1) * CHANNELS + c
     taps, b = _weights(w + (group * CHANNELS + c) * (KERNEL + BIASED), c, KERNEL, BIASED, CHANNELS, EVEN)
     db = tl.zeros([BLOCK], tl.float32)
@@ -229,16 +219,8 @@ def _backward_kernel(
             dtaps = sums
             t = first + k - BEFORE  # now all that its dx needs is there
             dx_t = _sum_after(dpres, k, taps, KERNEL)
-            _write(
-                dx + c + first * DX_TIME + (k - BEFORE) * DX_TIME,
-                dx_t,
-                t,
-                start,
-                length,
-                c,
-                CHANNELS,
-                not EVEN or k < BEFORE,
-            )
+            to = dx + c + first * DX_TIME + (k - BEFORE) * DX_TIME
+            _write(to, dx_t, t, start, length, c, CHANNELS, not EVEN or k < BEFORE)
         if BESIDE > 0:
             tl.store(dx + CHANNELS + (first + i) * DX_TIME + j, numbers, mask=(first + i < length) & (j < columns))
         xs, dpres = _last(xs, RUN, BEFORE), _last(dpres, RUN, BEFORE)

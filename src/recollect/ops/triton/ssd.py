@@ -23,10 +23,6 @@ Glossary: x, B, C, D, a, dt, h as in ops/ssd.py. Shapes: x, y (rows, length, hea
 dt (rows, length, heads), D (members, heads), a member being rows / members rows, kept (rows, heads, chunks - 1, p, n).
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# pyright: reportIndexIssue=false, reportAttributeAccessIssue=false, reportOptionalOperand=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import torch
 import triton
 import triton.language as tl
@@ -40,29 +36,28 @@ from recollect.ops.triton.ssd_states import (
     MADE,
     READ,
     Mamba2,
-    apart,
     decay_gradients,
     from_start,
+    log_decays,
     running,
     state,
     state_gradients_kernel,
     states_kernel,
     steps,
     to_end,
-    write_vector,
-)
-from recollect.ops.triton.tiles import load, store
+)  # fmt: skip
+from recollect.ops.triton.tiles import load, store, write
 
 MOST = 8
 """Heads of a program, at most: they are taken one after another."""
 
 
-def forward(x: Tensor, own: Tensor | Mamba2, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """y, the states before each chunk but the first, and decays (`running`). `own` is log a (rows, length, heads), or what Mamba2
-    makes it of."""
+def forward(x: Tensor, log_a: Tensor | Mamba2, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The result y, the states before each chunk but the first, and decays (`running`). `log_a` is (rows, length, heads), or what
+    Mamba2 makes it of."""
     y, kept = outputs(C, x, False)
-    decay = running(x, own)
-    grid, arguments, options = _arguments(x, own, B, C, decay)
+    decay = running(x, log_a)
+    grid, arguments, options = _arguments(x, log_a, B, C, decay)
     with torch.cuda.device_of(x):
         if not options["SINGLE"]:
             states_kernel[x.shape[0] * x.shape[2],](kept, *arguments, **options)
@@ -71,13 +66,13 @@ def forward(x: Tensor, own: Tensor | Mamba2, B: Tensor, C: Tensor) -> tuple[Tens
 
 
 def backward(
-    grad: Tensor, x: Tensor, own: Tensor | Mamba2, B: Tensor, C: Tensor, kept: Tensor, decay: Tensor, dx: Tensor, dB: Tensor,
+    grad: Tensor, x: Tensor, log_a: Tensor | Mamba2, B: Tensor, C: Tensor, kept: Tensor, decay: Tensor, dx: Tensor, dB: Tensor,
     dC: Tensor, draw: Tensor | None = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Fills dx, dB and dC, wherever they lie, and draw (rows, length, heads and more columns, which become zeros), and gives the
     gradient of log a, or those of bias, A_log and D."""
     decay = decay.contiguous()
-    grid, arguments, options = _arguments(x, own, B, C, decay)
+    grid, arguments, options = _arguments(x, log_a, B, C, decay)
     (rows, length, heads, _), groups = x.shape, B.shape[2]
     parts, chunks, single = heads // options["EACH"], kept.shape[2] + 1, options["SINGLE"]
     to_B, to_C = (t.new_empty(rows, length, parts, t.shape[3]) if groups < parts else t for t in (dB, dC))
@@ -93,14 +88,14 @@ def backward(
         _within_kernel[grid](grad, dkept, dx, sums, to_B, to_C, dmembers, *of_x, *of_B, *arguments, **options)
         if not single:
             _between_kernel[grid](grad, kept, dkept, sums, passing, to_B, to_C, *of_B, *arguments, **options)
-        given = decay_gradients(sums, passing, decay, own, dmembers, draw, options)
+        given = decay_gradients(sums, passing, decay, log_a, dmembers, draw, options)
     if groups < parts:
         for summands, whole in ((to_B, dB), (to_C, dC)):
             torch.sum(summands.unflatten(2, (groups, -1)), dim=3, out=whole)
     return given
 
 
-def _arguments(x: Tensor, own: Tensor | Mamba2, B: Tensor, C: Tensor, decay: Tensor) -> tuple[tuple[int], list, dict]:
+def _arguments(x: Tensor, log_a: Tensor | Mamba2, B: Tensor, C: Tensor, decay: Tensor) -> tuple[tuple[int], list, dict]:
     """The grid of chunks, and what all kernels take: tensors, strides and sizes; and the choices that are compiled in."""
     x, B, C = (rows_of_vectors(t) for t in (x, B, C))
     if B.stride() != C.stride():
@@ -108,8 +103,8 @@ def _arguments(x: Tensor, own: Tensor | Mamba2, B: Tensor, C: Tensor, decay: Ten
     (rows, length, heads, p), (groups, n) = x.shape, B.shape[2:]
     options = choices(length, n, p, x.dtype)
     each = max(i for i in range(1, MOST + 1) if heads // groups % i == 0)
-    scaled = isinstance(own, Mamba2)
-    D, batch = (own.D.contiguous(), rows // len(own.D)) if isinstance(own, Mamba2) else (x, 1)
+    scaled = isinstance(log_a, Mamba2)
+    D, batch = (log_a.D.contiguous(), rows // len(log_a.D)) if isinstance(log_a, Mamba2) else (x, 1)
     even = length % options["CHUNK"] == 0 and (n, p) == (options["N"], options["P"])  # then nothing needs a mask
     return (
         (rows * triton.cdiv(length, options["CHUNK"]) * (heads // each),),
@@ -152,7 +147,9 @@ def _forward_kernel(
     for head in range(part * EACH, part * EACH + EACH):
         x_t = load(x + row * x_row + head * x_head, t, x_time, length, p, P, EVEN).to(dtype)
         of_decay = decay + (row * heads + head) * (2 + SCALED) * length
-        A = S * (tl.exp2(apart(of_decay, t, length, EXACT, EVEN)) * steps(of_decay, t, length, SCALED, EVEN)[None, :])
+        A = S * (
+            tl.exp2(log_decays(of_decay, t, length, EXACT, EVEN)) * steps(of_decay, t, length, SCALED, EVEN)[None, :]
+        )
         if SCALED:
             A += _diagonal(tl.load(D + row // batch * heads + head), t)
         y_t = tl.dot(A.to(dtype), x_t, input_precision=EXACT)
@@ -187,16 +184,14 @@ def _within_kernel(
         dA = tl.dot(x_t, tl.trans(dy), input_precision=EXACT)
         if SCALED:
             tl.store(dD + (row * chunks + chunk) * heads + head, tl.sum(_diagonal(dA, t)))
-        w = (
-            tl.exp2(tl.trans(apart(of_decay, t, length, EXACT, EVEN)))
-            * steps(of_decay, t, length, SCALED, EVEN)[:, None]
-        )
+        w = tl.exp2(tl.trans(log_decays(of_decay, t, length, EXACT, EVEN)))
+        w *= steps(of_decay, t, length, SCALED, EVEN)[:, None]
         dS = dA * w  # of pairs that are not there too
         sum_dS += dS
         pairs = S * dS
         of_sums = sums + (row * heads + head) * (2 if SINGLE else 4) * length
-        write_vector(of_sums + MADE * length, tl.sum(pairs, 1), t, length, EVEN)
-        write_vector(of_sums + READ * length, tl.sum(pairs, 0), t, length, EVEN)
+        write(of_sums + MADE * length + t, tl.sum(pairs, 1), t < length, EVEN)
+        write(of_sums + READ * length + t, tl.sum(pairs, 0), t < length, EVEN)
         A = S * w
         if SCALED:
             A += _diagonal(tl.load(D + row // batch * heads + head), t)
@@ -204,8 +199,8 @@ def _within_kernel(
         if not SINGLE:
             at, inside = state(dkept, chunk, row, head, heads, chunks, p, n, P, N)
             dh = tl.load(at, mask=inside, other=0.0)
-            write, _ = to_end(of_decay, chunk, t, length, CHUNK, SCALED, EXACT, EVEN)
-            written = (B_t.to(tl.float32) * write[:, None]).to(dtype)
+            write_t, _ = to_end(of_decay, chunk, t, length, CHUNK, SCALED, EXACT, EVEN)
+            written = (B_t.to(tl.float32) * write_t[:, None]).to(dtype)
             dx_t = tl.dot(written, tl.trans(dh), acc=dx_t, input_precision=EXACT)
         store(dx + row * dx_row + head * dx_head, dx_t, t, dx_time, length, p, P, EVEN)
     of_all = tl.where(t[:, None] <= t[None, :], sum_dS, 0.0).to(dtype)
@@ -237,18 +232,18 @@ def _between_kernel(
         x_t = load(x + row * x_row + head * x_head, t, x_time, length, p, P, EVEN).to(dtype)
         dy = load(grad + (row * length * heads + head) * p, t, heads * p, length, p, P, EVEN).to(dtype)
         of_decay = decay + (row * heads + head) * (2 + SCALED) * length
-        write, left = to_end(of_decay, chunk, t, length, CHUNK, SCALED, EXACT, EVEN)
+        write_t, left = to_end(of_decay, chunk, t, length, CHUNK, SCALED, EXACT, EVEN)
         at, inside = state(kept, chunk - 1, row, head, heads, chunks, p, n, P, N)
         h = tl.load(at, mask=inside, other=0.0)
         reading = from_start(of_decay, t, length, EVEN)[:, None] * tl.dot(dy, h, input_precision=EXACT)
         dC_t += reading
         of_sums = sums + (row * heads + head) * 4 * length
-        write_vector(of_sums + EARLIER * length, tl.sum(C_t * reading, 1), t, length, EVEN)
+        write(of_sums + EARLIER * length + t, tl.sum(C_t * reading, 1), t < length, EVEN)
         at, inside = state(dkept, chunk, row, head, heads, chunks, p, n, P, N)
         dh = tl.load(at, mask=inside, other=0.0)
-        writing = write[:, None] * tl.dot(x_t, dh, input_precision=EXACT)
+        writing = write_t[:, None] * tl.dot(x_t, dh, input_precision=EXACT)
         dB_t += writing
-        write_vector(of_sums + LATER * length, tl.sum(B_t * writing, 1), t, length, EVEN)
+        write(of_sums + LATER * length + t, tl.sum(B_t * writing, 1), t < length, EVEN)
         through = left * tl.sum(h.to(tl.float32) * dh.to(tl.float32))
         tl.store(passing + (row * heads + head) * chunks + chunk, through)
     store(dC, dC_t, t, dB_time, length, n, N, EVEN)

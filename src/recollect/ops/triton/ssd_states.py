@@ -8,10 +8,6 @@ wait for each other, are taken here once for all kernels: of log a from a chunk'
 two sums keeps small decays behind a large one; and of the gradients of log a.
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# pyright: reportIndexIssue=false, reportAttributeAccessIssue=false, reportOptionalOperand=false
-# (Triton's language looks like Python, but its types are its own.)
-
 from typing import NamedTuple
 
 import torch
@@ -21,7 +17,7 @@ from torch import Tensor
 
 from recollect.ops.triton.activations import LOG2E, softplus
 from recollect.ops.triton.linear_attention import chunk_of
-from recollect.ops.triton.tiles import load
+from recollect.ops.triton.tiles import load, read
 
 FORGOTTEN = tl.constexpr(-128.0)  # the least logarithm of a decay: its exponential is zero
 LEAST = tl.constexpr(1.2e-38)  # divides in place of a smaller dt, whose gradient is then zero
@@ -41,15 +37,16 @@ class Mamba2(NamedTuple):
     D: Tensor
 
 
-def running(x: Tensor, own: Tensor | Mamba2) -> Tensor:
+def running(x: Tensor, log_a: Tensor | Mamba2) -> Tensor:
     """What `running_kernel` fills, for log a (rows, length, heads) or what Mamba2 makes it of."""
     rows, length, heads, _ = x.shape
-    scaled = isinstance(own, Mamba2)
+    scaled = isinstance(log_a, Mamba2)
     decay = torch.empty(rows, heads, 2 + scaled, length, dtype=torch.float32, device=x.device)
-    if isinstance(own, Mamba2):  # what is not read is stood for by x
-        made_of = [x, own.raw, own.bias.contiguous(), own.A_log.contiguous(), rows // len(own.D), *own.raw.stride()[:2]]
+    if isinstance(log_a, Mamba2):  # x in place of what is not read
+        weights = log_a.bias.contiguous(), log_a.A_log.contiguous()
+        made_of = [x, log_a.raw, *weights, rows // len(log_a.D), *log_a.raw.stride()[:2]]
     else:
-        made_of = [own.contiguous(), x, x, x, 1, 0, 0]
+        made_of = [log_a.contiguous(), x, x, x, 1, 0, 0]
     chunk = chunk_of(length)
     with torch.cuda.device_of(x):
         running_kernel[rows * heads, triton.cdiv(length, chunk)](
@@ -59,7 +56,7 @@ def running(x: Tensor, own: Tensor | Mamba2) -> Tensor:
 
 
 def decay_gradients(
-    sums: Tensor, passing: Tensor, decay: Tensor, own: Tensor | Mamba2, dmembers: Tensor, draw: Tensor | None, options: dict
+    sums: Tensor, passing: Tensor, decay: Tensor, log_a: Tensor | Mamba2, dmembers: Tensor, draw: Tensor | None, options: dict
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """The gradient of log a; or draw, which is filled, and those of bias, A_log and D."""
     rows, heads, _, length = decay.shape
@@ -67,13 +64,13 @@ def decay_gradients(
     compiled = {name: options[name] for name in ("CHUNK", "SINGLE", "SCALED")}
     columns = heads if draw is None else draw.shape[2]
     compiled |= {"HEADS": triton.next_power_of_2(columns)}
-    if isinstance(own, Tensor):
-        dlog_a = own.new_empty(own.shape)
+    if isinstance(log_a, Tensor):
+        dlog_a = log_a.new_empty(log_a.shape)
         unused = [dlog_a] * 3 + [1]
         decay_gradients_kernel[grid](sums, passing, decay, dlog_a, *unused, length, heads, columns, **compiled)
         return (dlog_a,)
     assert draw is not None
-    A_log, D = own.A_log, own.D
+    A_log, D = log_a.A_log, log_a.D
     decay_gradients_kernel[grid](
         sums, passing, decay, sums, draw, A_log.contiguous(), dmembers, rows // len(D), length, heads, columns, **compiled
     )  # fmt: skip
@@ -91,10 +88,10 @@ def running_kernel(
     t = tl.program_id(1) * CHUNK + tl.arange(0, CHUNK)
     inside = t < length
     if SCALED:
-        own = row // batch * heads + head
+        member = row // batch * heads + head
         raw_t = tl.load(raw + row * raw_row + t * raw_time + head, mask=inside, other=0.0).to(tl.float32)
-        step = tl.reshape(softplus((raw_t + tl.load(bias + own))[None, :]), [CHUNK])
-        log = -tl.exp(tl.load(A_log + own)) * step
+        step = tl.reshape(softplus((raw_t + tl.load(bias + member))[None, :]), [CHUNK])
+        log = -tl.exp(tl.load(A_log + member)) * step
         tl.store(decay + 2 * length + t, step, mask=inside)
     else:
         log = tl.load(log_a + (row * length + t) * heads + head, mask=inside, other=0.0)
@@ -106,29 +103,12 @@ def running_kernel(
 
 
 @triton.jit
-def vector(x, t, length, EVEN: tl.constexpr):
-    """Numbers of tokens, zeros outside."""
-    if EVEN:
-        return tl.load(x + t)
-    else:
-        return tl.load(x + t, mask=t < length, other=0.0)
-
-
-@triton.jit
-def write_vector(x, value, t, length, EVEN: tl.constexpr):
-    if EVEN:
-        tl.store(x + t, value)
-    else:
-        tl.store(x + t, value, mask=t < length)
-
-
-@triton.jit
-def apart(decay, t, length, EXACT: tl.constexpr, EVEN: tl.constexpr):
+def log_decays(decay, t, length, EXACT: tl.constexpr, EVEN: tl.constexpr):
     """log2 of the decay from s to t, (t, s), not above 0: of pairs with s > t it is 0. Rests are beneath bfloat16's digits."""
-    high = vector(decay, t, length, EVEN)
+    high = read(decay + t, t < length, EVEN)
     between = high[:, None] - high[None, :]
     if EXACT == "ieee":
-        low = vector(decay + length, t, length, EVEN)
+        low = read(decay + length + t, t < length, EVEN)
         between += low[:, None] - low[None, :]
     return tl.minimum(between, 0.0)
 
@@ -137,7 +117,7 @@ def apart(decay, t, length, EXACT: tl.constexpr, EVEN: tl.constexpr):
 def steps(decay, t, length, SCALED: tl.constexpr, EVEN: tl.constexpr):
     """dt, or 1 where there is none."""
     if SCALED:
-        return vector(decay + 2 * length, t, length, EVEN)
+        return read(decay + 2 * length + t, t < length, EVEN)
     else:
         return tl.where(t < length, 1.0, 0.0)
 
@@ -145,7 +125,7 @@ def steps(decay, t, length, SCALED: tl.constexpr, EVEN: tl.constexpr):
 @triton.jit
 def from_start(decay, t, length, EVEN: tl.constexpr):
     """read: the decay from the chunk's start to t."""
-    return tl.exp2(vector(decay, t, length, EVEN))
+    return tl.exp2(read(decay + t, t < length, EVEN))
 
 
 @triton.jit
@@ -153,9 +133,9 @@ def to_end(decay, chunk, t, length, CHUNK: tl.constexpr, SCALED: tl.constexpr, E
     """write, the decay from t to the chunk's end, times dt; and left, that of the whole chunk."""
     last = tl.minimum(chunk * CHUNK + CHUNK, length) - 1
     whole = tl.load(decay + last)
-    rest = whole - vector(decay, t, length, EVEN)
+    rest = whole - read(decay + t, t < length, EVEN)
     if EXACT == "ieee":
-        rest += tl.load(decay + length + last) - vector(decay + length, t, length, EVEN)
+        rest += tl.load(decay + length + last) - read(decay + length + t, t < length, EVEN)
     return tl.exp2(rest) * steps(decay, t, length, SCALED, EVEN), tl.exp2(whole)
 
 
@@ -239,9 +219,8 @@ def decay_gradients_kernel(
         flow += tl.load(sums + EARLIER * length, mask=inside, other=0.0)
         later = tl.load(sums + LATER * length, mask=inside, other=0.0)
         wide = later.to(tl.float64)
-        dlog = tl.cumsum(flow, 1, reverse=True) + (tl.cumsum(wide, 1) - wide).to(
-            tl.float32
-        )  # of s < r, however much r sends
+        before = (tl.cumsum(wide, 1) - wide).to(tl.float32)  # of s < r, however much r sends
+        dlog = tl.cumsum(flow, 1, reverse=True) + before
         dlog += tl.load(passing + of_head * chunks + chunk, mask=head < heads, other=0.0)
         made += later
     if SCALED:

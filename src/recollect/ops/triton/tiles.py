@@ -1,32 +1,59 @@
-"""Tiles of rows that lie a stride apart: what most kernels read and write; and where a program is that has a block of a row."""
-
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# (Triton's language looks like Python, but its types are its own.)
+"""What all kernels read and write: numbers behind a mask, tiles of rows that lie a stride apart; and where a program is that has
+a block of a row."""
 
 import triton
 import triton.language as tl
 
 
 @triton.jit
-def load(x, i, stride, rows, width, WIDTH: tl.constexpr, EVEN: tl.constexpr = False):
-    """Rows i: (len(i), WIDTH), zeros outside, where nothing is if EVEN."""
-    d = tl.arange(0, WIDTH)
-    at = x + i[:, None] * stride + d[None, :]
+def read(at, mask, EVEN: tl.constexpr = False):
+    """The numbers there, zeros where the mask is false; EVEN: it is true everywhere."""
     if EVEN:
         return tl.load(at)
     else:
-        return tl.load(at, mask=(i < rows)[:, None] & (d < width)[None, :], other=0.0)
+        return tl.load(at, mask=mask, other=0.0)
+
+
+@triton.jit
+def read_float(at, mask, EVEN: tl.constexpr = False):
+    """The same in float32."""
+    return read(at, mask, EVEN).to(tl.float32)
+
+
+@triton.jit
+def write(at, value, mask, EVEN: tl.constexpr = False):
+    """Store where the mask is true, in the type of what is there; EVEN: it is true everywhere."""
+    value = value.to(at.dtype.element_ty)
+    if EVEN:
+        tl.store(at, value)
+    else:
+        tl.store(at, value, mask=mask)
+
+
+@triton.jit
+def read_tile(x, i, rows, j, columns, EVEN: tl.constexpr):
+    """Rows i and columns j of a matrix of (rows, columns), zeros outside, where nothing is if EVEN."""
+    return read(x + i[:, None] * columns + j[None, :], (i < rows)[:, None] & (j < columns)[None, :], EVEN)
+
+
+@triton.jit
+def write_tile(x, value, i, rows, j, columns, EVEN: tl.constexpr):
+    """Write rows i and columns j of a matrix of (rows, columns)."""
+    write(x + i[:, None] * columns + j[None, :], value, (i < rows)[:, None] & (j < columns)[None, :], EVEN)
+
+
+@triton.jit
+def load(x, i, stride, rows, width, WIDTH: tl.constexpr, EVEN: tl.constexpr = False):
+    """Rows i: (len(i), WIDTH), zeros outside, where nothing is if EVEN."""
+    d = tl.arange(0, WIDTH)
+    return read(x + i[:, None] * stride + d[None, :], (i < rows)[:, None] & (d < width)[None, :], EVEN)
 
 
 @triton.jit
 def store(x, value, i, stride, rows, width, WIDTH: tl.constexpr, EVEN: tl.constexpr = False):
     """Write rows i, in x's own type."""
     d = tl.arange(0, WIDTH)
-    at, value = x + i[:, None] * stride + d[None, :], value.to(x.dtype.element_ty)
-    if EVEN:
-        tl.store(at, value)
-    else:
-        tl.store(at, value, mask=(i < rows)[:, None] & (d < width)[None, :])
+    write(x + i[:, None] * stride + d[None, :], value, (i < rows)[:, None] & (d < width)[None, :], EVEN)
 
 
 @triton.jit

@@ -12,17 +12,16 @@ Glossary: k, v, w, u as in the paper; y = wkv; a, b = its numerator and denomina
 z = the whole denominator; g = gradient of y. Shapes: k, v, y (groups * batch, length, channels), w, u (groups, channels).
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.triton.tiles import read_float
+
 
 def forward(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """y."""
+    """The weighted average y."""
     w, u, k, v = (t.contiguous() for t in (w, u, k, v))
     y = torch.empty_like(v)
     rows, length, channels = k.shape
@@ -51,13 +50,8 @@ def backward(grad: Tensor, w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[
 
 
 def _block(channels: int) -> int:
-    """Channels of a program, one a thread."""
+    """Channels of a program, one per thread."""
     return min(max(triton.next_power_of_2(channels), 32), 128)
-
-
-@triton.jit
-def _read(pointer, mask):
-    return tl.load(pointer, mask=mask, other=0.0).to(tl.float32)
 
 
 @triton.jit
@@ -66,13 +60,13 @@ def _forward_kernel(w, u, k, v, y, batch, length, channels, BLOCK: tl.constexpr)
     row = (tl.program_id(0) // blocks).to(tl.int64)
     c = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     inside = c < channels
-    w, u = _read(w + row // batch * channels + c, inside), _read(u + row // batch * channels + c, inside)
+    w, u = read_float(w + row // batch * channels + c, inside), read_float(u + row // batch * channels + c, inside)
     first = row * length * channels + c
     k, v, y = k + first, v + first, y + first
     a, b = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
     m = tl.full([BLOCK], float("-inf"), tl.float32)
     for t in range(length):
-        k_t, v_t = _read(k + t * channels, inside), _read(v + t * channels, inside)
+        k_t, v_t = read_float(k + t * channels, inside), read_float(v + t * channels, inside)
         top = tl.maximum(m, u + k_t)
         past, now = tl.exp(m - top), tl.exp(u + k_t - top)
         y_t = (past * a + now * v_t) / (past * b + now)
@@ -90,7 +84,7 @@ def _backward_kernel(
     row = (tl.program_id(0) // blocks).to(tl.int64)
     c = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     inside = c < channels
-    w, u = _read(w + row // batch * channels + c, inside), _read(u + row // batch * channels + c, inside)
+    w, u = read_float(w + row // batch * channels + c, inside), read_float(u + row // batch * channels + c, inside)
     first = row * length * channels + c
     grad, k, v, dk, dv, y, log_z = grad + first, k + first, v + first, dk + first, dv + first, y + first, log_z + first
 
@@ -100,7 +94,7 @@ def _backward_kernel(
     m = tl.full([BLOCK], float("-inf"), tl.float32)
     for t in range(length):
         k_t, v_t, g_t = (
-            _read(k + t * channels, inside), _read(v + t * channels, inside), _read(grad + t * channels, inside)
+            read_float(k + t * channels, inside), read_float(v + t * channels, inside), read_float(grad + t * channels, inside)
         )  # fmt: skip
         top = tl.maximum(m, u + k_t)
         past, now = tl.exp(m - top), tl.exp(u + k_t - top)
@@ -123,9 +117,9 @@ def _backward_kernel(
     for before in range(length):
         t = length - 1 - before
         k_t, v_t, g_t = (
-            _read(k + t * channels, inside), _read(v + t * channels, inside), _read(grad + t * channels, inside)
+            read_float(k + t * channels, inside), read_float(v + t * channels, inside), read_float(grad + t * channels, inside)
         )  # fmt: skip
-        y_t, log_z_t = _read(y + t * channels, inside), _read(log_z + t * channels, inside)
+        y_t, log_z_t = read_float(y + t * channels, inside), read_float(log_z + t * channels, inside)
         past, now = tl.exp(k_t + n), tl.exp(u + k_t - log_z_t) * g_t
         dk_t, dv_t = past * (v_t * P - Q) + now * (v_t - y_t), past * P + now
         tl.store(dk + t * channels, dk_t.to(dk.dtype.element_ty), mask=inside)
