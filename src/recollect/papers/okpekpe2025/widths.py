@@ -96,10 +96,6 @@ def _recurrent(evidence: Evidence) -> list[str]:
     return [name for name in RECURRENT if name in set(evidence.runs["model"])]
 
 
-def _finer_helps(evidence: Evidence) -> Finding:
-    return at_least(_gain(evidence, _recurrent(evidence), "gain of recurrent models"), GRID_GAIN)
-
-
 def _mamba_most(evidence: Evidence) -> Finding:
     mamba = _gain(evidence, ["mamba"], "gain of mamba")
     others = [name for name in _recurrent(evidence) if name != "mamba"]
@@ -115,7 +111,7 @@ TWO_LAYER_CLAIMS = (
         "finer-grid-helps",
         f"A finer grid of rates raises 2-layer recurrent models by at least {GRID_GAIN} over Zoology's four rates, on average "
         "over models, widths and settings",
-        _finer_helps,
+        lambda e: at_least(_gain(e, _recurrent(e), "gain of recurrent models"), GRID_GAIN),
     ),
     Claim("mamba-gains-most", f"Of recurrent models Mamba gains most from a finer grid, by at least {GRID_GAIN}", _mamba_most),
     Claim(

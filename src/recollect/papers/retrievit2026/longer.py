@@ -55,17 +55,9 @@ def _hybrids_extrapolate(query: str) -> Callable[[Evidence], Finding]:
     )
 
 
-def _rope_fails(evidence: Evidence) -> Finding:
-    return at_most(accuracy_at(evidence, "RoPE", "suffix", 4), FAILS)
-
-
 def _better(evidence: Evidence, one: str, other: str, by: float = 0.0) -> Finding:
     """Whether one model has more than another at 4 times the trained length, the query after the sequence."""
     return exceeds(accuracy_at(evidence, one, "suffix", 4), accuracy_at(evidence, other, "suffix", 4), by)
-
-
-def _hybrids_beat_both(evidence: Evidence) -> Finding:
-    return every(product(HYBRIDS, ("RoPE", "M2")), lambda two: _better(evidence, *two))
 
 
 def _nope_like_mamba2(evidence: Evidence) -> Finding:
@@ -81,14 +73,6 @@ def _prefix_over_suffix(evidence: Evidence, name: str, by: float) -> Finding:
     return exceeds(prefix, suffix, by)
 
 
-def _fewer_attention_layers(evidence: Evidence) -> Finding:
-    return every(SSMS[evidence.scale], lambda name: _better(evidence, f"HI-{name}-4", f"HI-{name}-1"))
-
-
-def _mamba2_blocks_better(evidence: Evidence) -> Finding:
-    return every((1, 2, 3, 4), lambda n: _better(evidence, f"HI-M2-{n}", f"HI-M-{n}"))
-
-
 def _residual_ratio(evidence: Evidence, name: str) -> Estimate:
     """Examples with the released residual sums over those with clean ones."""
     found = timed(evidence.curves, view(evidence))
@@ -96,10 +80,6 @@ def _residual_ratio(evidence: Evidence, name: str) -> Estimate:
     released, clean = (where(runs, residual=residual) for residual in ("released", "clean"))
     pooled = pool(log_times(found, ["name", "model.residual"]))
     return ratio_of(released, clean, f"{name}: examples, released / clean", pooled)
-
-
-def _same_examples(evidence: Evidence) -> Finding:
-    return every(HYBRIDS, lambda name: between(_residual_ratio(evidence, name), 1 / FACTOR, FACTOR))
 
 
 def _same_extrapolation(evidence: Evidence) -> Finding:
@@ -117,11 +97,15 @@ FIG4B = (
         f"{NEAR_PERFECT} of their accuracy at the trained length itself, {TRAINED}",
         _hybrids_extrapolate("suffix"),
     ),
-    Claim("F2-rope-fails", f"RoPE has at most {FAILS} at 4 times the trained length, {TRAINED}", _rope_fails),
+    Claim(
+        "F2-rope-fails",
+        f"RoPE has at most {FAILS} at 4 times the trained length, {TRAINED}",
+        lambda e: at_most(accuracy_at(e, "RoPE", "suffix", 4), FAILS),
+    ),
     Claim(
         "F2-hybrids-best",
         f"At 4 times the trained length both hybrids exceed RoPE and Mamba2, {TRAINED}",
-        _hybrids_beat_both,
+        lambda e: every(product(HYBRIDS, ("RoPE", "M2")), lambda two: _better(e, *two)),
     ),
     Claim(
         "F2-nope",
@@ -158,13 +142,13 @@ FIG12 = (
     Claim(
         "fewer-attention-layers",
         f"With the query after the sequence, interleaved 4:1 exceeds 1:1 at 4 times the trained length, {TRAINED}",
-        _fewer_attention_layers,
+        lambda e: every(SSMS[e.scale], lambda name: _better(e, f"HI-{name}-4", f"HI-{name}-1")),
     ),
     Claim(
         "mamba2-blocks-better",
         "With the query after the sequence, interleaved models of Mamba2 exceed those of Mamba at 4 times the trained "
         f"length, N = 1 to 4, {TRAINED}",
-        _mamba2_blocks_better,
+        lambda e: every((1, 2, 3, 4), lambda n: _better(e, f"HI-M2-{n}", f"HI-M-{n}")),
     ),
 )
 _SCALES: tuple[Scale, ...] = ("small", "medium", "paper")
@@ -172,7 +156,7 @@ RESIDUAL = (
     Claim(
         "F1-residual",
         f"Released residual sums change the examples that a hybrid needs by less than a factor {FACTOR:g}",
-        _same_examples,
+        lambda e: every(HYBRIDS, lambda name: between(_residual_ratio(e, name), 1 / FACTOR, FACTOR)),
         _SCALES,
     ),
     Claim(

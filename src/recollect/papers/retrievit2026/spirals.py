@@ -10,7 +10,7 @@ from recollect.figures.scatter import scatter_figure
 from recollect.papers.estimates import Estimate, share_of
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence
-from recollect.papers.questions import Finding, every, exceeds, few, most
+from recollect.papers.questions import every, exceeds, few, most
 from recollect.papers.retrievit2026.embeddings import (
     DIFFERS,
     FIG9_MODELS,
@@ -34,10 +34,6 @@ def _spirals(evidence: Evidence, name: str, share: float = 1.0) -> Estimate:
 def _monotone(evidence: Evidence, name: str, share: float) -> Estimate:
     found = learnt_embeddings(evidence, name, share)
     return over_seeds(found, lambda x: spiral(x).monotone, f"{name}: monotone angle at {share:.0%}")
-
-
-def _deviate(evidence: Evidence) -> Finding:
-    return every(FIG20_MODELS, lambda name: exceeds(_monotone(evidence, name, 0.25), _monotone(evidence, name, 1.0)))
 
 
 def _no_spiral(name: str) -> Claim:
@@ -100,7 +96,7 @@ FIG20 = Item(
         Claim(
             "F6-leave-spiral",
             "In every hybrid the angle is less monotone at the end than after a quarter of the training",
-            _deviate,
+            lambda e: every(FIG20_MODELS, lambda name: exceeds(_monotone(e, name, 0.25), _monotone(e, name, 1.0))),
         ),
     ),
     DIFFERS,

@@ -35,10 +35,6 @@ def _alike(tie: bool, table: str) -> Callable[[Evidence], Finding]:
     return test
 
 
-def _untied_inputs(evidence: Evidence) -> Finding:
-    return every(TIED_MODELS, lambda name: at_least(near(evidence, name, "input", tie=False), FAR))
-
-
 def tying_studies(scale: Scale) -> list[Study]:
     """The three models with the head tied and untied."""
     return [
@@ -105,7 +101,7 @@ TYING = Item(
             "F6-untied-inputs",
             f"With no head tied, the input embeddings of all three have neighbours at least {FAR} times as far as by "
             "chance: what they show is then due to tying",
-            _untied_inputs,
+            lambda e: every(TIED_MODELS, lambda name: at_least(near(e, name, "input", tie=False), FAR)),
             _SCALES,
         ),
     ),
