@@ -9,6 +9,7 @@ import os
 
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import is_batchedtensor  # pyright: ignore[reportMissingImports]
 
 from recollect.ops.precision import half_dtype
 
@@ -35,7 +36,7 @@ def chunk_dtype(x: Tensor, *sizes: int) -> torch.dtype | None:
 
 def alone_on_cpu(x: Tensor) -> bool:
     """Whether x is on the CPU and not of several members: then a form may be taken whose last bits depend on a tensor's size."""
-    return x.device.type == "cpu" and not torch._C._functorch.is_batchedtensor(x)
+    return x.device.type == "cpu" and not is_batchedtensor(x)
 
 
 def has_hooks(*parts: nn.Module | None) -> bool:

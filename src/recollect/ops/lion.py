@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from recollect.ops.triton import available
+from recollect.ops.fused import use_kernels
 
 
 class Scales(NamedTuple):
@@ -51,7 +51,7 @@ def lion_definition(p: Tensor, g: Tensor, m: Tensor, scales: Tensor, decays: boo
 
 def lion(p: Tensor, g: Tensor, m: Tensor, scales: Tensor, decays: bool, clips: bool) -> None:
     """The same; on a GPU in one pass over the numbers. `scales` is in the precision of p."""
-    if available(p):
+    if use_kernels(p):
         from recollect.ops.triton import optimisers as kernels
 
         kernels.lion_step(p, g, m, scales, decays)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from recollect.ops.triton import available
+from recollect.ops.fused import use_kernels
 
 
 class Scales(NamedTuple):
@@ -67,7 +67,7 @@ def schedule_free_definition(
 
 def schedule_free(y: Tensor, g: Tensor, z: Tensor, v: Tensor, scales: Tensor, decays: bool, clips: bool) -> None:
     """The same; on a GPU in one pass over the numbers. `scales` is in the precision of y."""
-    if available(y):
+    if use_kernels(y):
         from recollect.ops.triton import optimisers as kernels
 
         kernels.schedule_free_step(y, g, z, v, scales, decays)

@@ -6,5 +6,8 @@ from recollect.papers.widen2026.training import CLIPPING, FACTORS, LENGTHS
 from recollect.papers.widen2026.widths import WIDTHS
 
 PAPER = Paper(
-    "widen2026", "What widens the window of learning rates?", (OPTIMISERS, GROUPS, CLIPPING, FACTORS, LENGTHS, WIDTHS)
+    "widen2026",
+    "What widens the window of learning rates?",
+    (OPTIMISERS, GROUPS, CLIPPING, FACTORS, LENGTHS, WIDTHS),
+    ("tiny", "medium"),
 )

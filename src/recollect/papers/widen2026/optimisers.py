@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Claim, Evidence, Finding, Scale
+from recollect.papers.judge import Claim, Evidence, Scale
+from recollect.papers.questions import Finding
 from recollect.papers.widen2026.settings import DIFFERS, OWN, WIDER, draw, model, rates, study, wider
 from recollect.study.spec import Study
 

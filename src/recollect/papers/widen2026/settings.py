@@ -13,12 +13,13 @@ import pandas as pd
 from recollect.analysis.window import THRESHOLD
 from recollect.figures.panels import lines_figure, summary
 from recollect.papers.item import Drawing
-from recollect.papers.judge import Evidence, Finding, Scale, exceeds, where, window_of
+from recollect.papers.judge import Evidence, Scale
+from recollect.papers.questions import Finding, exceeds
 from recollect.study.grid import axis
 from recollect.study.spec import Study
 
 NAME = "widen2026"
-OWN: tuple[Any, ...] = ("medium", "paper")
+OWN: tuple[Any, ...] = ("medium",)
 """The scales that have the setting which the claims name."""
 WIDER = 0.25
 """Decades by which a window must be wider to count: half the step of the grid."""
@@ -27,7 +28,7 @@ TINY = (
     "seeds, head not tied, attention with rotary positions."
 )
 FULL = "MQAR (64, 4), 8,192 words, blank filler, width 64, 2 layers, 25 epochs, batch 512, 9 rates, 3 seeds, bfloat16."
-DIFFERS: dict[Scale, str] = {"tiny": TINY, "small": FULL, "paper": FULL}
+DIFFERS: dict[Scale, str] = {"tiny": TINY, "medium": FULL}
 
 
 def rates(scale: Scale) -> list[float]:
@@ -60,7 +61,7 @@ def study(name: str, scale: Scale, models: Sequence[Mapping[str, Any]], *trains:
 def wider(evidence: Evidence, mixer: str, more: Mapping[str, Any], less: Mapping[str, Any]) -> Finding:
     """Whether one way of training gives a mixer a window wider by WIDER than another."""
     found = [
-        window_of(where(evidence.runs, model=mixer, **way), f"{mixer}, {_words(way)}: decades") for way in (more, less)
+        evidence.window(evidence.where(model=mixer, **way), f"{mixer}, {_words(way)}: decades") for way in (more, less)
     ]
     return exceeds(found[0], found[1], by=WIDER)
 

@@ -8,8 +8,10 @@ from typing import Any
 import pandas as pd
 
 from recollect.analysis.window import windows
+from recollect.papers.estimates import NotEnough
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Claim, Evidence, Finding, NotEnough, Scale, where
+from recollect.papers.judge import Claim, Evidence, Scale, where
+from recollect.papers.questions import Finding
 from recollect.papers.widen2026.settings import DIFFERS, OWN, WIDER, draw, model, study, wider
 from recollect.study.spec import Study
 

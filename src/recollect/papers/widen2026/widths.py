@@ -10,7 +10,8 @@ from recollect.analysis.groups import groups
 from recollect.analysis.window import windows
 from recollect.figures.panels import lines_figure
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Claim, Evidence, Finding, Scale, where
+from recollect.papers.judge import Claim, Evidence, Scale, where
+from recollect.papers.questions import Finding
 from recollect.papers.widen2026.settings import DIFFERS, OWN, model, study
 from recollect.study.spec import Study
 

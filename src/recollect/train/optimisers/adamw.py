@@ -46,8 +46,8 @@ class AdamW(Optimiser):
         numbers = {name: column.item() for name, column in group.numbers.items()}
         for decays in (True, False):
             names = [name for name in group.names if self._decays(params[name]) is decays]
-            tensors = ([part[name] for name in names] for part in (params, grads, state["mean"], state["square"]))
-            adamw_of_one(*tensors, numbers if decays else numbers | {"weight_decay": 0.0}, number)
+            p, g, m, v = ([part[name] for name in names] for part in (params, grads, state["mean"], state["square"]))
+            adamw_of_one(p, g, m, v, numbers if decays else numbers | {"weight_decay": 0.0}, number)
 
     def _decays(self, p: Tensor) -> bool:
         return self.decay == "all" or p.dim() > 2
