@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from recollect.analysis.embeddings import cosine, neighbour_distance, pca
 from recollect.cli import app
+from recollect.figures.panels import lines_figure, summary
 from recollect.figures.tables import table_figure
 from recollect.papers import reproduce as module
 from recollect.papers.item import Item, Paper, gather
@@ -37,9 +38,10 @@ def pairs(scale: str) -> list[Study]:
 
 
 def draw_runs(evidence: Evidence, caption: str):
-    columns = ["id", "model", "accuracy", "best_accuracy", "train.lr", "model.width", "final.loss"]
-    return table_figure(pd.DataFrame(evidence.runs, columns=columns[1:3]), "runs", caption), pd.DataFrame(
-        evidence.runs, columns=columns
+    table = summary(evidence.runs, ["model", "train.lr"])
+    figure = lines_figure(table, "train.lr", "model", title="runs", caption=caption, xlabel="learning rate")
+    return figure, pd.DataFrame(
+        evidence.runs, columns=["id", "model", "accuracy", "best_accuracy", "train.lr", "final.loss"]
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from recollect.figures.style import save
+from recollect.figures.style import save, style
 from recollect.papers import PAPERS
 from recollect.papers.item import Item, Paper, gather
 from recollect.papers.judge import ANSWERS, SCALES, Evidence, Scale, distinct, judge
@@ -164,7 +164,8 @@ def _with_measured(item: Item, evidence: Evidence, store: Store, device: str) ->
 def _show(paper: Paper, item: Item, evidence: Evidence, folder: Path, command: str) -> list[Record]:
     """Draw an item, write its numbers, and judge its claims."""
     figure, numbers = item.draw(evidence, item.caption(evidence))
-    save(figure, folder / item.name)
+    with style():  # the salt of an SVG's ids, so that the same picture is the same file
+        save(figure, folder / item.name)
     numbers.to_csv(folder / f"{item.name}.csv", index=False)
     about = {"paper": paper.name, "item": item.name}
     trained = sorted(
