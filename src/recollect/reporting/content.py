@@ -17,6 +17,7 @@ from recollect.spec import SpecError, finite
 from recollect.store.frames import field_columns, runs_frame, varying_fields
 from recollect.store.labels import run_labels
 from recollect.store.store import Store
+from recollect.study.precision import AUTOMATIC
 from recollect.study.spec import Study
 
 Columns = dict[str, list[Any]]
@@ -92,11 +93,12 @@ def _failures(store: Store, ids: list[str], given: dict[str, Any]) -> list[dict[
 def _told(given: dict[str, Any]) -> dict[str, str]:
     """Which run an id stands for, from the study file: the store knows no specification of what did not end."""
     try:
-        runs = Study(**given).runs()
+        grids = [Study(**given).runs(precision) for precision in AUTOMATIC]  # it may have been the device's
     except (SpecError, ValidationError):
         return {}
     return {
         run.id: f"{label}, learning rate {run.train.lr:g}, seed {run.train.seed}"
+        for runs in grids
         for run, label in zip(runs, run_labels(runs), strict=True)
     }
 

@@ -1,5 +1,7 @@
 """On this machine: in this process, or in worker processes, one cohort at a time in each."""
 
+from dataclasses import replace
+
 import torch
 
 from recollect.study.executors.base import Broken, Executor, Job, Report, Resources, attempt
@@ -22,10 +24,7 @@ class Local(Executor):
             use_cache()
             trim_cache()
         workers = resources.workers or suited_workers(resources.runs, places)
-        every, weights = resources.checkpoint_every, resources.keep_weights
-        if workers == 1:
-            return InProcess(device, every, weights)
-        return Workers(device, [places[i % len(places)] for i in range(workers)], every, weights)
+        return (InProcess if workers == 1 else Workers).start(replace(resources, workers=workers))
 
 
 class InProcess(Executor):
