@@ -11,8 +11,9 @@ from recollect.figures.panels import lines_figure, summary
 from recollect.figures.tables import table_figure
 from recollect.papers import reproduce as module
 from recollect.papers.item import Item, Paper, gather
-from recollect.papers.judge import Claim, Evidence, at_least, best
+from recollect.papers.judge import Claim, Evidence
 from recollect.papers.kept import _packed, _unpacked, kept
+from recollect.papers.questions import at_least
 from recollect.papers.reproduce import reproduce
 from recollect.spec import SpecError
 from recollect.store.store import Store
@@ -63,7 +64,9 @@ def measure(evidence: Evidence, runs, device: str) -> pd.DataFrame:
 
 
 CLAIM = Claim(
-    "half", "at least half", lambda evidence: at_least(best(evidence.where(model="attention"), "attention"), 0.5)
+    "half",
+    "at least half",
+    lambda evidence: at_least(evidence.best(evidence.where(model="attention"), "attention"), 0.5),
 )
 FRAMES = Item("frames", "", "", draw_frames, positions, (CLAIM,), needs=("curves", "slices", "snapshots"))
 PAPER = Paper(

@@ -117,7 +117,6 @@ CASES: dict[tuple[str, str], tuple[Law, Law, Law]] = {
     **{("table4", name): laws for name, laws in SAME.items()},
     ("fig7", "deltanet-over-mamba2"): trio(windows(deltanet="wide", mamba2="narrow"), windows(deltanet="narrow", mamba2="wide")),
     ("fig7", "mamba2-over-mamba"): trio(windows(mamba2="wide", mamba="narrow"), windows(mamba2="narrow", mamba="wide")),
-    ("fig7", "larger-state-helps"): trio(wide_at(32), wide_at(16)),
     ("depth", "two-suffice"): trio(constant(0.5), deep),
     ("variants", "variants-agree"): trio(constant(0.5), only_clean),
 }  # fmt: skip
@@ -126,7 +125,8 @@ ELSEWHERE = {
     *(("fig6", name) for name in ("attention-bump-without-accuracy", "mamba-bump-and-accuracy", "mamba-smooth", "hyena-smooth")),
     *(("fig6", name) for name in ("attention-does-not-fit", "h3-smooth", "rwkv-smooth")),
     *(("decay", f"faster-at-the-{when}") for when in ("start", "end")),
-    ("fig2", "mamba-solves-long"), ("fig4", "scaling-not-parameters"), ("fig7", "only-deltanet-like-attention"),
+    ("fig2", "mamba-solves-long"), ("fig4", "scaling-not-parameters"),
+    ("fig7", "only-deltanet-like-attention"), ("fig7", "larger-state-helps"),
 }  # fmt: skip
 """Claims that rest on curves or matrices, or on runs that the smallest scale does not have: tested below."""
 OPEN = ("needs more seeds", "needs longer training", "best rate at the edge of the grid")
@@ -162,15 +162,24 @@ def test_a_model_that_solves_nowhere_has_no_window_to_compare(made_up):
 
 
 def test_hyena_is_refuted_only_where_it_is_wider_than_the_sequence_is_long(made_up):
-    evidence = made_up(PAPER.item("fig1"), "small", constant(0.3))
+    evidence = made_up(PAPER.item("fig1"), "small", windows(mamba="wide", hyena="wide"))
     mamba, hyena = (claim_of("fig1", f"{name}-is-narrow") for name in ("mamba", "hyena"))
     assert judge(mamba, evidence).answer == "does not hold"
-    evidence = dataclasses.replace(
-        evidence, runs=evidence.runs.loc[evidence.runs["model.width"] <= evidence.runs["task.length"]]
-    )
-    assert judge(hyena, evidence).answer == "not seen at this scale"
-    wide = dataclasses.replace(evidence, runs=evidence.runs.assign(**{"model.width": 128}))
+    short = evidence.runs.loc[evidence.runs["model.width"] <= evidence.runs["task.length"]]
+    assert judge(hyena, dataclasses.replace(evidence, runs=short)).answer == "not seen at this scale"
+    wide = dataclasses.replace(evidence, runs=short.assign(**{"model.width": 128}))
     assert judge(hyena, wide).answer == "does not hold"
+
+
+@pytest.mark.parametrize(("law", "answers"), list(zip(trio(wide_at(128), wide_at(64)), ANSWERS, strict=True)))
+def test_a_larger_state_widens_the_window(law, answers, made_up):
+    assert judge(claim_of("fig7", "larger-state-helps"), made_up(PAPER.item("fig7"), "small", law)).answer in answers
+
+
+@pytest.mark.parametrize("name", ["mamba-is-narrow", "zoology-misses-mamba"])
+def test_what_is_claimed_of_some_setting_is_not_refuted_in_one(name, made_up):
+    verdict = judge(claim_of("fig1", name), made_up(PAPER.item("fig1"), "small", constant(0.3)))
+    assert verdict.answer == "not seen at this scale", verdict.note
 
 
 def test_settings_are_compared_each_with_its_own(made_up):

@@ -189,7 +189,14 @@ def test_a_portable_name_never_leads_out_of_its_folder(name):
     assert portable("a/own.py") == portable("./a/own.py") == "a/own.py"
 
 
+@pytest.fixture
+def never_stopped(monkeypatch):
+    """A node asks the driver whether to stop; here there is no driver."""
+    monkeypatch.setattr(ray, "_Asked", lambda flag: lambda: False)
+
+
 @pytest.mark.parametrize("form", ["own.py", "../code/own.py", "{}/code/own.py"])
+@pytest.mark.usefixtures("never_stopped")
 def test_a_node_has_the_run_that_was_sent_and_writes_only_below_its_folder(write, tmp_path, monkeypatch, form):
     write(folder="code", own=MIXER, helper="scale = 1.0")
     monkeypatch.chdir(tmp_path / "code")
@@ -199,7 +206,7 @@ def test_a_node_has_the_run_that_was_sent_and_writes_only_below_its_folder(write
     (tmp_path / "code").rename(tmp_path / "gone")  # a node does not have the folder
     monkeypatch.chdir(tmp_path)
     before = {path for path in tmp_path.rglob("*") if "__pycache__" not in path.parts}
-    reports = list(ray._attempt([run.model_dump_json()], sent, "cpu", None, 60.0, False))
+    reports = list(ray._attempt([run.model_dump_json()], sent, "cpu", None, 60.0, False, None))
     assert not [report for report in reports if isinstance(report, Broken)]
     ended = [report.run for report in reports if hasattr(report, "run")]
     assert [one.id for one in ended] == [run.id]
@@ -207,6 +214,7 @@ def test_a_node_has_the_run_that_was_sent_and_writes_only_below_its_folder(write
     assert Path.cwd() == tmp_path
 
 
+@pytest.mark.usefixtures("never_stopped")
 def test_a_node_is_not_misled_by_files_of_an_earlier_study(write, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     own = MIXER.replace(
@@ -218,7 +226,7 @@ def test_a_node_is_not_misled_by_files_of_an_earlier_study(write, tmp_path, monk
     Path("helper.py").unlink()
     second = run_of("own.py:Own")
     for run, files in ((first, sent), (second, ray._own_files(second))):
-        reports = list(ray._attempt([run.model_dump_json()], files, "cpu", None, 60.0, False))
+        reports = list(ray._attempt([run.model_dump_json()], files, "cpu", None, 60.0, False, None))
         assert not [report for report in reports if isinstance(report, Broken)]
 
 

@@ -47,7 +47,8 @@ def far(name: str, reference: Callable[[nn.Module], object], warms_up: bool = Fa
     for step in range(STEPS):
         inputs = cohort.inputs(step)
         tokens, positions, answers = (x[0] for x in inputs.rows[:3])
-        cohort.move(cohort.backward(inputs), inputs)
+        ((members, found),) = cohort.gradients(inputs)
+        cohort.move(members, found, inputs)
         losses, _ = model(tokens, positions, answers)
         model.zero_grad()
         losses.mean().backward()

@@ -59,10 +59,16 @@ def _is_narrow(name: str) -> Callable[[Evidence], Finding]:
 
     def test(evidence: Evidence) -> Finding:
         found = cells(_two_layers(evidence, name))
-        solves = any_of(*(
-            at_least(evidence.best(rows, f"{name} {at}: best accuracy"), THRESHOLD) for at, rows in found.items()
-        ))  # fmt: skip
-        return all_of(solves, every(found, lambda at: narrow(evidence, at, found[at])))
+
+        def solves() -> Finding:
+            best = [evidence.best(rows, f"{name} {at}: best accuracy") for at, rows in found.items()]
+            solved = any_of(*(at_least(one, THRESHOLD) for one in best))
+            if solved.holds is False and evidence.scale != "paper":
+                highest = max(best, key=lambda one: one.value)
+                raise NotEnough(f"{name} solves in no setting that was tried ({highest})", "not seen at this scale")
+            return solved
+
+        return all_of(every(found, lambda at: narrow(evidence, at, found[at])), solves)
 
     return test
 
@@ -158,7 +164,7 @@ FIG1 = tuple(
         ),
         Claim(
             f"{name}-is-narrow",
-            f"With 2 layers, {name} reaches {THRESHOLD} at some rate, and wherever it does over at most {NARROW:g} decade",
+            f"With 2 layers, {name} reaches {THRESHOLD} in some setting, and wherever it does over at most {NARROW:g} decade",
             _is_narrow(name),
             own,
         ),
@@ -171,8 +177,7 @@ FIG1 = tuple(
         Claim(
             f"zoology-misses-{name}",
             f"In some setting 2-layer {name} reaches {THRESHOLD} at a rate of the finer grid and at none of Zoology's four",
-            _missed_by_zoology(name),
-            own,
+            _missed_by_zoology(name),  # refuted only where every setting was swept
         ),
     )
 )

@@ -38,11 +38,11 @@ def _undecayed(mixer: str, evidence: Evidence) -> Finding:
 
 
 def _falls_back(mixer: str, evidence: Evidence) -> Finding:
-    runs = where(evidence.runs, model=mixer, clip=0.0, weight_decay=0.1)
+    runs = evidence.where(model=mixer, clip=0.0, weight_decay=0.1)
     if "best_accuracy" not in runs:
         raise NotEnough("no best checkpoints are known")
     ends = [runs.assign(accuracy=runs[name], measured=name) for name in ("accuracy", "best_accuracy")]
-    both = Evidence(evidence.scale, pd.concat(ends, ignore_index=True), evidence.asked)
+    both = Evidence(evidence.scale, pd.concat(ends, ignore_index=True), asked=2 * len(runs))
     return wider(both, mixer, {"measured": "best_accuracy"}, {"measured": "accuracy"})
 
 
