@@ -89,8 +89,10 @@ class Page:
         if program == "recollect":
             self.command(words)
         elif program in ("python", "python3"):
-            known = words[1:3] == ["-m", "venv"] or (ROOT / words[1]).is_file()
-            assert known, f"there is no {words[1]}"
+            if words[1:3] == ["-m", "pytest"]:
+                assert all((ROOT / path).exists() for path in words[3:]), line
+            else:
+                assert words[1:3] == ["-m", "venv"] or (ROOT / words[1]).is_file(), f"there is no {words[1]}"
         elif program == "make":
             targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
             assert set(words[1:]) <= set(targets), line

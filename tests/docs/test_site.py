@@ -1,0 +1,55 @@
+"""Every link of the built site leads to a page or a file of the site, and to a heading that is there."""
+
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from subprocess import run
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+class Links(HTMLParser):
+    """The links and pictures of a page, and the names that can be linked to."""
+
+    def __init__(self, page: Path):
+        super().__init__()
+        self.targets: list[str] = []
+        self.names: set[str] = set()
+        self.feed(page.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.targets += [value for name in ("href", "src") if (value := values.get(name))]
+        self.names |= {value for name in ("id", "name") if (value := values.get(name))}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> dict[Path, Links]:
+    pytest.importorskip("mkdocs", reason="needs the extra: pip install 'recollect[docs]'")
+    folder = tmp_path_factory.mktemp("site")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(folder)]
+    done = run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return {page: Links(page) for page in folder.rglob("*.html") if page.name != "404.html"}
+
+
+def test_every_link_of_the_site_leads_somewhere(site):
+    for page, links in site.items():
+        for target in links.targets:
+            place, _, name = unquote(target).partition("#")
+            if re.match(r"\w+:", place):
+                continue
+            found = (page.parent / place).resolve() if place else page
+            found = found / "index.html" if found.is_dir() else found
+            assert found.is_file(), f"{page} links to {target}"
+            assert not name or found not in site or name in site[found].names, f"{page} links to {target}"
+
+
+def test_linked_files_of_the_repository_are_on_the_site(site):
+    pages = {page.parent.name: page.read_text() for page in site}
+    assert "MyMixer" in pages["my_mixer.py"]
+    assert "Notebook of measurements" in pages["NOTES"]
