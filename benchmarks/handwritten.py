@@ -2,7 +2,7 @@
 
 python benchmarks/handwritten.py [--rows 1,2,5] [--cohorts 1,4,12] [--rounds 7]
 
-The hand-written step is what people write for attention: nn.Linear, scaled_dot_product_attention, F.gelu, fused AdamW, logits at the
+The hand-written step is what people write for attention: nn.Linear, scaled_dot_product_attention, F.gelu, fused AdamW, logits at
 answers only. The plain loop has our model and torch.optim.AdamW. All take turns, so that a busy machine slows all alike, and the
 fastest round of each counts: milliseconds of processor time per run and step, one thread.
 """

@@ -100,7 +100,7 @@ class Model(nn.Module):
             x = x + self.spec.spread * sinusoid(position, x.shape[-1], x.dtype)
         elif self.rotates:
             x = rotary(x, position)
-        return x.to(half_dtype(x) or x.dtype)  # the residual stream has the precision of products: docs/benchmarks.md
+        return x.to(half_dtype(x) or x.dtype)  # the residual stream has the precision of products: benchmarks/NOTES.md
 
     def _add(self, x: Tensor, i: int, first: Tensor, second: Tensor | None) -> Tensor:
         """The residual stream after layer i, given its branches."""

@@ -16,12 +16,12 @@ MOST = 8
 PROCESSORS = 2
 """Processors per worker: one launches kernels, one compiles."""
 ROOFLINE = 0.45
-"""The share of what a GPU can do that the step of a full cohort reaches (docs/benchmarks.md): others find room beside it."""
+"""The share of what a GPU can do that the step of a full cohort reaches (benchmarks/NOTES.md): others find room beside it."""
 STARTING = 2 * COMPILING
 """Seconds until a cohort's step is compiled while other processes are at the same: an assumption."""
 HELD = 1.4
 """Bytes of the GPU's memory that a cohort needs while its code is being compiled, over the bytes that a step moves at the least.
-A compiled step of six mixers held 0.22 to 0.45 of them (docs/benchmarks.md); the step before, twice that, is an assumption."""
+A compiled step of six mixers held 0.22 to 0.45 of them (benchmarks/NOTES.md); the step before, twice that, is an assumption."""
 FREE = 0.9
 """The share of a GPU's memory that is counted on."""
 
