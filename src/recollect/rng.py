@@ -111,7 +111,7 @@ class Stream:
 
 
 class Bijection:
-    """A keyed one-to-one map of range(n) onto itself, one a row.
+    """A keyed one-to-one map of range(n) onto itself, one per row.
 
     Small ranges look up a sorted random order. Large ones are computed where asked: rounds of multiply-add-xorshift on
     the next power of two, each invertible, repeated for the values that fall outside range(n) until they fall inside.
@@ -153,7 +153,7 @@ class Bijection:
 
 
 def stream(seed: int | Tensor, purpose: str, rows: Tensor) -> Stream:
-    """One stream for each row number in `rows`; `seed` is one number, or one a row."""
+    """One stream for each row number in `rows`; `seed` is one number, or one per row."""
     rows = rows.long()
     seed = torch.as_tensor(seed, dtype=torch.int64, device=rows.device).expand_as(rows)
     seed_low, seed_high = _halves(seed)

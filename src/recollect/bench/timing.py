@@ -65,9 +65,9 @@ class Ceilings:
     """What the machine can do at best."""
 
     flops: float
-    """Operations a second of a large matrix product."""
+    """Operations per second of a large matrix product."""
     bytes: float
-    """Bytes read and written a second by a large copy."""
+    """Bytes read and written per second by a large copy."""
 
 
 @dataclass

@@ -63,8 +63,8 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Also expand a grid of mo
 ScaleOption = Annotated[
     str,
     typer.Option(
-        help="tiny: minutes an item on two cores, about an hour a paper; small: an hour of one GPU a paper; medium: one or two "
-        "hours of an H200; paper: the protocol as printed. Left out: tiny, or all of --from-runs.",
+        help="tiny: minutes per item on two cores, about an hour per paper; small: an hour of one GPU per paper; medium: one "
+        "or two hours of an H200; paper: the protocol as printed. Left out: tiny, or all of --from-runs.",
         autocompletion=completes(("tiny", "small", "medium", "paper")),
     ),
 ]

@@ -5,7 +5,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from recollect.evaluation.score import Evaluation
-from recollect.figures.style import COLOURS, DASHES, MARKERS, add_caption, new_figure, style
+from recollect.figures.looks import look
+from recollect.figures.style import add_caption, new_figure, style
 
 _AXES = {"token": "token of the answer", "tenth": "tenth of the context it stands in"}
 _PANELS = 2
@@ -36,10 +37,10 @@ def evaluation_figure(found: Evaluation, title: str) -> Figure:
 
 def _lengths(axes, accuracy: pd.DataFrame, tasks: list[str]) -> None:
     for i, task in enumerate(tasks):
-        look = {"color": COLOURS[i % 8], "marker": MARKERS[i % 8], "linestyle": DASHES[i % 8]}
+        of_task = look(i)
         curve = accuracy.query("task == @task").sort_values("length")
-        axes.fill_between(curve["length"], curve["low"], curve["high"], color=look["color"], alpha=0.15, linewidth=0)
-        axes.plot(curve["length"], curve["accuracy"], label=task, **look)
+        axes.fill_between(curve["length"], curve["low"], curve["high"], color=of_task["color"], alpha=0.15, linewidth=0)
+        axes.plot(curve["length"], curve["accuracy"], label=task, **of_task)
     lengths = sorted(set(accuracy["length"]))
     if 0 not in lengths:
         axes.set_xscale("log", base=2)
@@ -50,8 +51,8 @@ def _lengths(axes, accuracy: pd.DataFrame, tasks: list[str]) -> None:
 
 def _places(axes, points: pd.DataFrame) -> None:
     for i, (length, curve) in enumerate(points.groupby("length")):
-        look = {"color": COLOURS[i % 8], "linestyle": DASHES[i % 8], "marker": "." if len(curve) < 40 else ""}
-        axes.plot(curve["value"], curve["accuracy"], label=f"{length}" if length else "as trained", **look)
+        of_length = look(i) | {"marker": "." if len(curve) < 40 else ""}
+        axes.plot(curve["value"], curve["accuracy"], label=f"{length}" if length else "as trained", **of_length)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(title="length", fontsize=7.5, title_fontsize=7.5)
 

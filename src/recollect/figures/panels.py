@@ -1,8 +1,9 @@
 """Lines in panels: a number against an axis, one line per model, the band from the lowest to the highest seed."""
 
 import math
+import textwrap
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -10,10 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, NullFormatter
 
-from recollect.figures.style import COLOURS, DASHES, MARKERS, add_caption, new_figure, style
+from recollect.figures.looks import looks, written
+from recollect.figures.style import add_caption, new_figure, style
 
 FEW, MANY = 8, 24
 """Values of x that are named one by one at most; points of a line above which it has no marks."""
+LONG = 28
+"""Letters of a legend's line at most."""
 LARGE = 10_000
 """From here on numbers on an axis are written short."""
 
@@ -40,7 +44,8 @@ def lines_figure(
     columns = min(columns, len(names))
     rows = math.ceil(len(names) / columns)
     with style():
-        figure = new_figure(2.2 + max(4.6, 2.6 * columns), 1.4 + 2.5 * rows)
+        height = max(1.4 + 2.5 * rows, 1.2 + 0.155 * sum(name.count("\n") + 1 for name in _names(lines)))
+        figure = new_figure(2.2 + max(4.6, 2.6 * columns), height)
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=sharey)
         for number, name in enumerate(names):
             axes = grid[number // columns][number % columns]
@@ -48,7 +53,7 @@ def lines_figure(
             _draw(axes, inside, x, line, lines)
             for mark in marks:
                 axes.axvline(mark, color="#555555", linestyle=(0, (2, 3)), linewidth=1, zorder=0)
-            axes.set_title(str(name), fontsize=9)
+            axes.set_title(written(str(name)), fontsize=9)
             if number + columns >= len(names):  # nothing under it
                 axes.set_xlabel(xlabel)
                 axes.tick_params(labelbottom=True)
@@ -71,7 +76,7 @@ def _scale(axes: Axes, values: list[float], logx: bool, ylim: tuple[float, float
     if logx:
         axes.set_xscale("log")
         axes.xaxis.set_minor_formatter(NullFormatter())
-    if values and len(values) <= FEW:
+    if values and len(values) <= FEW and not (logx and min(values) < 1):  # learning rates would overlap
         axes.set_xticks(values, [f"{value:g}" for value in values])
         axes.minorticks_off()
     elif values and not logx and max(values) >= LARGE:
@@ -82,24 +87,24 @@ def _scale(axes: Axes, values: list[float], logx: bool, ylim: tuple[float, float
 
 def _legend(axes: Axes, lines: list) -> None:
     """All lines, to the right of the panels, whichever of them a panel has."""
-    handles = [Line2D([], [], **_look(i)) for i in range(len(lines))]
-    axes.legend(handles, [str(name) for name in lines], loc="upper left", bbox_to_anchor=(1.02, 1.0), fontsize=8)
+    handles = [Line2D([], [], **look) for look in looks(lines).values()]
+    axes.legend(
+        handles, _names(lines), loc="upper left", bbox_to_anchor=(1.02, 1.0), fontsize=8 if len(lines) <= 12 else 7
+    )
 
 
-def _look(i: int) -> dict[str, Any]:
-    return {"color": COLOURS[i % 8], "marker": MARKERS[i % 8], "linestyle": DASHES[i % 8]}
+def _names(lines: list) -> list[str]:
+    return [textwrap.fill(written(str(name)), LONG) for name in lines]
 
 
 def _draw(axes: Axes, table: pd.DataFrame, x: str, line: str, lines: list) -> None:
-    for i, name in enumerate(lines):
+    for name, look in looks(lines).items():
         part = table.loc[table[line] == name].sort_values(by=x)
         if part.empty:
             continue
-        look = _look(i)
-        if len(part) > MANY:
-            look["marker"] = ""
+        look = look | {"marker": ""} if len(part) > MANY else look
         axes.fill_between(part[x], part["low"], part["high"], color=look["color"], alpha=0.15, linewidth=0)
-        axes.plot(part[x], part["mean"], label=str(name), **look)
+        axes.plot(part[x], part["mean"], label=written(str(name)), **look)
 
 
 def summary(frame: pd.DataFrame, by: Sequence[str], value: str = "accuracy") -> pd.DataFrame:

@@ -1,13 +1,18 @@
 """Accuracy against learning rate, with each model's window shaded (the first figure of Okpekpe & Orvieto)."""
 
+import textwrap
+
 import numpy as np
 import pandas as pd
 
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES, windows
-from recollect.figures.style import COLOURS, DASHES, MARKERS, Picture, add_caption, new_figure, style
+from recollect.figures.looks import looks, written
+from recollect.figures.style import Picture, add_caption, new_figure, style
 
 FEW = 4
 """How many models' windows are shaded behind the curves as well; more would hide each other."""
+LONG = 80
+"""Letters of a legend's line at most; labels of at most half as many stand in two columns."""
 
 
 def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: float = THRESHOLD) -> Picture:
@@ -15,15 +20,17 @@ def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: floa
     the threshold as bars under the curves."""
     found = windows(frame, threshold=threshold, resamples=1).set_index("configuration").to_dict("index")
     models = list(dict.fromkeys(frame["configuration"]))
+    labels = [textwrap.fill(_label(model, found[model]), LONG) for model in models]
+    columns = 2 if len(models) > 1 and max(map(len, labels)) <= LONG // 2 else 1
+    lines = sum(label.count("\n") + 1 for label in labels) / columns
     with style():
-        figure = new_figure(7.2, 4.4 + 0.16 * len(models))
+        figure = new_figure(7.2, 4.0 + 0.08 * len(models) + 0.19 * lines)
         axes = figure.add_subplot()
-        for i, model in enumerate(models):
-            look = {"color": COLOURS[i % 8], "marker": MARKERS[i % 8], "linestyle": DASHES[i % 8]}
+        for i, (model, look) in enumerate(looks(models).items()):
             curve = frame[frame["configuration"] == model].groupby("train.lr")["accuracy"].agg(["min", "mean", "max"])
             rates, low, mean, high = curve.reset_index().to_numpy(float).T
             axes.fill_between(rates, low, high, color=look["color"], alpha=0.15, linewidth=0)
-            axes.plot(rates, mean, label=_label(model, found[model]), **look)
+            axes.plot(rates, mean, label=labels[i], **look)
             if found[model]["decades"] > 0:
                 edges = found[model]["low"], found[model]["high"]
                 if len(models) <= FEW:
@@ -36,12 +43,13 @@ def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: floa
         axes.set(xscale="log", xlabel="learning rate", ylabel="accuracy", title=title)
         axes.set_ylim(-0.06 - 0.045 * len(models), 1.03)
         axes.set_yticks(np.linspace(0, 1, 6))
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=min(2, len(models)))
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=columns, fontsize=9)
         add_caption(figure, caption)
     return figure
 
 
 def _label(model: str, found: dict) -> str:
+    model = written(model)
     if found["decades"] == 0:
         return f"{model}: no window (best {found['best']:.2f})"
     at_least = "≥ " if found["open_low"] or found["open_high"] else ""

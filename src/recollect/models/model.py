@@ -121,7 +121,7 @@ class Model(nn.Module):
         return x + plain + gate * gated + (gate * x if stream.gated == "second" else x)
 
     def initial_state(self, batch: int) -> list[State]:
-        """The state before the first token: one a layer (then one a layer of the second stream), and the position."""
+        """The state before the first token: one per layer, then one per layer of the second stream, and the position."""
         states = [layer.mixer.initial_state(batch) for layer in [*self.layers, *self.second]]
         return [*states, {"position": torch.zeros(1, dtype=torch.int64, device=self.embedding.weight.device)}]
 

@@ -65,8 +65,18 @@ class Item:
         if not evidence.asked:
             return "Drawn from the specification: nothing is trained."
         missing = f" of {evidence.asked}" if len(evidence.runs) < evidence.asked else ""
-        runs = f"{len(evidence.runs)}{missing} runs, {evidence.seeds} seed(s) each"
+        runs = f"{len(evidence.runs)}{missing} runs{_seeds(evidence.runs)}"
         return f"Scale {evidence.scale}; {runs}. {self.differs.get(evidence.scale, '')}".strip()
+
+
+def _seeds(runs: pd.DataFrame) -> str:
+    """How many seeds each configuration was trained with: `, 3 to 5 seeds each`."""
+    if runs.empty:
+        return ""
+    fields = [name for name in runs if name.startswith(("task.", "model", "train.")) and name != "train.seed"]
+    counts = runs[fields].astype(str).value_counts()
+    few, many = int(counts.min()), int(counts.max())
+    return f", {few} seed{'s' * (many > 1)} each" if few == many else f", {few} to {many} seeds each"
 
 
 @dataclass(frozen=True)

@@ -175,8 +175,8 @@ def draw_ngram(evidence: Evidence, caption: str) -> Drawing:
 _COPY_DIFFERS: dict[Scale, str] = {
     "tiny": "Strings of 2 to 6 letters, models of 2 layers and width 64 with untied heads, at most 1,200 steps of 32 rows, "
     "learning rate 1e-3, ends at 99 %.",
-    "small": "Strings of 5 to 20 letters, one a row, models of 4 layers and width 256 with untied heads, at most 3,000 steps of "
-    "64 rows, learning rate 5e-4, bfloat16.",
+    "small": "Strings of 5 to 20 letters, one per row, models of 4 layers and width 256 with untied heads, at most 3,000 steps "
+    "of 64 rows, learning rate 5e-4, bfloat16.",
     "paper": "The released defaults: 5 to 20 letters packed into 220 tokens, 2,000 steps of 8, learning rate 1e-5. Unknown: "
     "which lengths and how many steps each figure has; the LSTM's size (4 layers of width 1024 here); seeds.",
 }

@@ -12,7 +12,7 @@ from recollect.study.spec import Study
 
 Fields = dict[str, Any]
 RATES = 17
-"""Learning rates of the grid: four a decade."""
+"""Learning rates of the grid: four per decade."""
 
 
 @dataclass(frozen=True)

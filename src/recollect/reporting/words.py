@@ -1,4 +1,4 @@
-"""A study in words: what it asked, and what nobody had stated."""
+"""A study in words: what it asked, and what no source states."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -29,7 +29,7 @@ class Definition:
 
 
 def definition(name: str, thing: Any) -> Definition | None:
-    """How a class or function of that name was defined; None where the source is not to be had."""
+    """How a class or function of that name was defined; None where its source is unknown."""
     source = _class_source(thing) if inspect.isclass(thing) else _function_source(name, thing)
     if source is None:
         return None

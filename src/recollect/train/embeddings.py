@@ -35,7 +35,7 @@ class Album:
         self.held: dict[int, tuple[int, Tables]] = {}  # by moment: the step, and what was taken there
 
     def take(self, params: Callable[[], Tables], step: int) -> None:
-        """Remember the embeddings after this step, if it is one of the moments; else nobody is asked for them."""
+        """Remember the embeddings after this step, if it is one of the moments; else they are not computed."""
         moment, before = (at * self.moments // self.total for at in (step, step - 1))
         apart = min(self.held, default=1)
         if not self.asked or moment == before or moment % apart:

@@ -2,7 +2,7 @@
 
 A product of one matrix has other last bits than one of several, so a lone run that is trained by vmap is accompanied by a copy
 of itself. Compiled code serves one number of members only, so the places of runs that leave are filled with copies too. The first
-`len(members)` rows of every tensor are the runs; nobody reads the rows after them.
+`len(members)` rows of every tensor are the runs; the rows after them are never read.
 """
 
 import copy

@@ -61,7 +61,7 @@ def _chosen(registry: Registry, given: Any) -> tuple[Kind, dict[str, Any]]:
 
 
 def check_names(kinds: Mapping[str, Kind], flat: Iterable[str], own: Iterable[str], declared: Iterable[str]) -> None:
-    """Refuse fields that nobody has, and those that two have. `own` are the fields of training itself, `declared` those that
+    """Refuse fields that no part has, and those that two have. `own` are the fields of training itself, `declared` those that
     some optimisers have."""
     known = dict.fromkeys(own, "train")
     for role, kind in kinds.items():

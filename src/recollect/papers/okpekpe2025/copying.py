@@ -75,7 +75,7 @@ def draw_fig5(evidence: Evidence, caption: str) -> Drawing:
         drawn = [row == ("attention", layers, width) or row == ("mamba", layers, wide) for row in _sizes(runs)]
         runs = runs.loc[drawn]
     table = summary(runs, ["model.mixer", "train.lr"])
-    title = "Figure 5: copying, accuracy against learning rate"
+    title = "Copying, accuracy against learning rate"
     return lines_figure(table, "train.lr", "model.mixer", title=title, caption=caption, xlabel="learning rate"), table
 
 

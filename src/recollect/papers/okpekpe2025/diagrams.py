@@ -10,9 +10,9 @@ from recollect.papers.judge import Evidence
 from recollect.tasks import as_task
 
 MODELS = {
-    "Figure 8: S6 as the mixer of a Transformer layer": "s6",
-    "Figure 9: Mamba without conv1d": {"kind": "mamba", "conv": False},
-    "Figure 10: Mamba without the gate": {"kind": "mamba", "gate": False},
+    "S6 as the mixer of a Transformer layer": "s6",
+    "Mamba without conv1d": {"kind": "mamba", "conv": False},
+    "Mamba without the gate": {"kind": "mamba", "gate": False},
 }
 
 

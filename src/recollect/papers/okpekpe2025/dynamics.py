@@ -68,7 +68,7 @@ def draw(evidence: Evidence, caption: str) -> Drawing:
         curves = pd.concat(_long(evidence, name) for name in MAIN if name in set(evidence.runs["model"]))
     table = summary(curves, ["panel", "line", "step"], "value")
     figure = lines_figure(
-        table, "step", "line", "panel", title="Figure 6: training of 1-layer models", caption=caption, xlabel="step",
+        table, "step", "line", "panel", title="Training of 1-layer models", caption=caption, xlabel="step",
         ylabel="loss in nats, or accuracy", logx=False, columns=2, sharey="col", ylim=None,
     )  # fmt: skip
     return figure, table

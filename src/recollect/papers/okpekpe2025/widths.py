@@ -211,7 +211,7 @@ def draw_fig4(evidence: Evidence, caption: str) -> Drawing:
     """Accuracy against parameters, a line per model and a panel per depth."""
     table = best_table(evidence, ALL)
     table["depth"] = [f"{layers} layer{'s' * (layers > 1)}" for layers in table["model.layers"]]
-    title = "Figure 4: accuracy against parameters"
+    title = "Accuracy against parameters"
     return lines_figure(table, "parameters", "model", "depth", title=title, caption=caption, xlabel="parameters"), table
 
 

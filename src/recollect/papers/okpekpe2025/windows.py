@@ -36,7 +36,7 @@ def draw_fig1(evidence: Evidence, caption: str) -> Drawing:
         own = zip(runs["model"], runs["model.width"], strict=True)
         name = [model if width == WIDTH[evidence.scale] else f"{model}, width {width}" for model, width in own]
         runs = runs.assign(configuration=name, model=name)
-    title = "Figure 1: accuracy against learning rate, 2 layers"
+    title = "Accuracy against learning rate, 2 layers"
     table = summary(runs, ["model", "train.lr"])
     if runs.empty:
         return lines_figure(table, "train.lr", "model", title=title, caption=caption, xlabel="learning rate"), table
@@ -84,7 +84,7 @@ def draw_fig7(evidence: Evidence, caption: str) -> Drawing:
         runs = runs.assign(width=[f"width {width}" for width in runs["model.width"]])
     table = summary(runs, ["width", "model", "train.lr"])
     figure = lines_figure(
-        table, "train.lr", "model", "width", title="Figure 7: newer 1-layer models", caption=caption, xlabel="learning rate",
+        table, "train.lr", "model", "width", title="Newer 1-layer models", caption=caption, xlabel="learning rate",
         marks=ZOOLOGY_RATES,
     )  # fmt: skip
     return figure, table

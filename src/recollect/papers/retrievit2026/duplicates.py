@@ -164,7 +164,7 @@ FIG5 = Item(
     "fig5",
     "Duplicate queries: error rates, suffix",
     "the interleaved hybrid has the lowest error rate",
-    draw_errors("Figure 5: duplicate queries, suffix", _four, "suffix"),
+    draw_errors("Duplicate queries, suffix", _four, "suffix"),
     _studies(("suffix",)),
     (
         Claim(
@@ -186,7 +186,7 @@ FIG14 = Item(
     "fig14",
     "Duplicate queries: error rates, suffix and prefix",
     "prefix errors exceed suffix errors except for interleaved",
-    draw_errors("Figure 14: duplicate queries, suffix and prefix", _four, *QUERIES),
+    draw_errors("Duplicate queries, suffix and prefix", _four, *QUERIES),
     _studies(QUERIES),
     (
         Claim(
@@ -208,7 +208,7 @@ FIG15 = Item(
     "fig15",
     "Duplicate queries: error rates of interleaved models",
     "every ratio has fewer errors than RoPE and Mamba2",
-    draw_errors("Figure 15: duplicate queries, interleaved N:1", blocks, *QUERIES),
+    draw_errors("Duplicate queries, interleaved N:1", blocks, *QUERIES),
     _studies(QUERIES, interleaved=True),
     (
         Claim(
@@ -224,7 +224,7 @@ FIG6 = Item(
     "fig6",
     "Duplicate queries: preferences",
     "Mamba2 takes the last segment, Transformers and interleaved choose evenly",
-    draw_preferences("Figure 6: preference rates", _four),
+    draw_preferences("Preference rates", _four),
     _studies(QUERIES),
     (
         Claim(
@@ -254,7 +254,7 @@ FIG16 = Item(
     "fig16",
     "Duplicate queries: preferences of interleaved models",
     "no ratio prefers a place",
-    draw_preferences("Figure 16: preference rates, interleaved N:1", blocks),
+    draw_preferences("Preference rates, interleaved N:1", blocks),
     _studies(QUERIES, references=False, interleaved=True),
     (
         Claim(

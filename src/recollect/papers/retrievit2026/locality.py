@@ -174,7 +174,7 @@ def draw_neighbours(evidence: Evidence, caption: str) -> Drawing:
             continue
     table = summary(pd.DataFrame(rows, columns=["model", "K", "distance"]), ["model", "K"], "distance")
     figure = lines_figure(
-        table, "K", "model", title="Figure 11: distance of the K nearest neighbours", xlabel="K", ylabel="mean |i - j|",
+        table, "K", "model", title="Distance of the K nearest neighbours", xlabel="K", ylabel="mean |i - j|",
         caption=f"{caption} Grey: chance, {chance_distance(n):.3g}.", ylim=None,
     )  # fmt: skip
     figure.axes[0].axhline(chance_distance(n), color="#777777", linewidth=1)
@@ -185,7 +185,7 @@ FIG10 = Item(
     "fig10",
     "Cosine similarity of position embeddings over training",
     "SSMs and hybrids are local, Transformers are not",
-    draw_similarity("Figure 10: cosine similarity after PCA", FIG9_MODELS, over_time=True),
+    draw_similarity("Cosine similarity after PCA", FIG9_MODELS, over_time=True),
     studies("embeddings", FIG9_MODELS),
     (
         Claim(
@@ -209,7 +209,7 @@ FIG21 = Item(
     "fig21",
     "Cosine similarity of position embeddings, interleaved",
     "all ratios are local, whatever the dimensions",
-    draw_similarity("Figure 21: cosine similarity, interleaved N:1", M2_BLOCKS, over_time=False),
+    draw_similarity("Cosine similarity, interleaved N:1", M2_BLOCKS, over_time=False),
     studies("embeddings-ratios", M2_BLOCKS),
     (
         Claim(
@@ -225,7 +225,7 @@ FIG22 = Item(
     "fig22",
     "Cosine similarity of position embeddings, one of each family",
     "Mamba2 and two-stream are local, Transformers are not",
-    draw_similarity("Figure 22: cosine similarity", FIG22_MODELS, over_time=False),
+    draw_similarity("Cosine similarity", FIG22_MODELS, over_time=False),
     studies("embeddings-families", FIG22_MODELS),
     (
         Claim(

@@ -51,7 +51,7 @@ def draw_loss(evidence: Evidence, caption: str) -> Drawing:
     table = curve_table(evidence.curves, view(evidence), TITLES, "train_loss", carried=False)
     level = uninformed_loss(SETTINGS[evidence.scale].position)
     figure = lines_figure(
-        table, "examples", "model", title="Figure 17: training loss in position retrieval", xlabel="training examples",
+        table, "examples", "model", title="Training loss in position retrieval", xlabel="training examples",
         caption=f"{caption} Grey: log(length) / 2 = {level:.2f}, what a model has that knows nothing.",
         ylabel="training loss in nats", logx=False, ylim=None,
     )  # fmt: skip
@@ -64,7 +64,7 @@ def draw_gates(evidence: Evidence, caption: str) -> Drawing:
     traces = stages.gates(evidence)
     table = summary(traces.assign(layer=[f"layer {n + 1}" for n in traces["layer"]]), ["layer", "examples"], "gate")
     figure = lines_figure(
-        table, "examples", "layer", title="Figure 18: gates of the two-stream model", caption=caption,
+        table, "examples", "layer", title="Gates of the two-stream model", caption=caption,
         xlabel="training examples", ylabel="|tanh b|", logx=False, ylim=None,
     )  # fmt: skip
     return figure, table
@@ -78,7 +78,7 @@ FIG8 = Item(
     "fig8",
     "Position retrieval: accuracy by position",
     "SSMs learn the ends first, Transformers all at once",
-    draw_positions("Figure 8: accuracy by target position", ("RoPE", "M2", "HI-M2-1", "2S-M2")),
+    draw_positions("Accuracy by target position", ("RoPE", "M2", "HI-M2-1", "2S-M2")),
     _studies("position-four", ("RoPE", "M2", "HI-M2-1", "2S-M2")),
     stages.FIG8,
     differs(),
@@ -88,7 +88,7 @@ FIG13 = Item(
     "fig13",
     "Position retrieval: accuracy by position, interleaved",
     "N = 1 like a Transformer, N > 1 like an SSM",
-    draw_positions("Figure 13: accuracy by target position, interleaved N:1", M2_BLOCKS),
+    draw_positions("Accuracy by target position, interleaved N:1", M2_BLOCKS),
     _studies("position-m2-blocks", M2_BLOCKS),
     stages.FIG13,
     differs(),

@@ -52,9 +52,7 @@ def draw_architectures(evidence: Evidence, caption: str) -> Drawing:
     """Block diagrams of both kinds of hybrid."""
     shown = {"interleaved, N = 2": "retrievit-interleaved-mamba2-2", "two-stream": "retrievit-twostream-mamba2"}
     text = {name: diagram(ModelSpec(**RETRIEVIT[preset]), NGRAM) for name, preset in shown.items()}
-    figure = text_figure(
-        "\n".join(f"{name}\n{lines}" for name, lines in text.items()), "Figure 2: hybrid architectures", caption
-    )
+    figure = text_figure("\n".join(f"{name}\n{lines}" for name, lines in text.items()), "Hybrid architectures", caption)
     return figure, pd.DataFrame([{"model": name, "preset": preset} for name, preset in shown.items()])
 
 
@@ -123,13 +121,13 @@ FIG1 = Item(
     "fig1",
     "The tasks",
     "one short example of each task: query, answer, and where it is read",
-    _examples("Figure 1: the tasks", _TASKS),
+    _examples("The tasks", _TASKS),
 )
 FIG4A = Item(
     "fig4a",
     "Suffix and prefix",
     "the query after the sequence, or before it, in short examples",
-    _examples("Figure 4a: suffix and prefix", _QUERIES),
+    _examples("Suffix and prefix", _QUERIES),
 )
 FIG2 = Item("fig2", "Hybrid architectures", "interleaved and two-stream layers", draw_architectures)
 TABLE1 = Item(

@@ -68,7 +68,7 @@ FIG9 = Item(
     "fig9",
     "Position embeddings over training",
     "SSMs form a spiral, Transformers none",
-    draw_planes("Figure 9: position embeddings, first two components", FIG9_MODELS),
+    draw_planes("Position embeddings, first two components", FIG9_MODELS),
     studies("embeddings", FIG9_MODELS),
     (
         Claim(
@@ -85,7 +85,7 @@ FIG20 = Item(
     "fig20",
     "Position embeddings of hybrids over training",
     "hybrids begin with a spiral and leave it",
-    draw_planes("Figure 20: position embeddings of hybrids", FIG20_MODELS),
+    draw_planes("Position embeddings of hybrids", FIG20_MODELS),
     studies("embeddings-hybrids", FIG20_MODELS),
     (
         Claim(

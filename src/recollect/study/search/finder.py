@@ -2,7 +2,7 @@
 
 The window of a configuration is the widest stretch of rates whose accuracy, averaged over the seeds, is at least the
 threshold. An accuracy is at most 1, so one bad seed can prove that a rate lies outside, and a rate at which the first seed
-fails costs one run instead of one a seed. The search goes in rounds, each a batch of runs on the fixed grid of the study:
+fails costs one run instead of one per seed. The search goes in rounds, each a batch of runs on the fixed grid of the study:
 
 1. the first seed at a few coarse rates, the ends of the grid among them;
 2. where some rate passes: the rates between it and its failing neighbours, until each edge is known to the resolution.

@@ -1,0 +1,56 @@
+"""How a line looks and is called. Both belong to the mixer, so that it is recognised from picture to picture."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from recollect.figures.style import COLOURS, DASHES, MARKERS
+
+WRITTEN = {
+    "attention": "Attention", "hyena": "Hyena", "mamba": "Mamba", "deltanet": "DeltaNet", "mamba2": "Mamba-2", "h3": "H3",
+    "rwkv": "RWKV-4", "based": "Based", "gated_deltanet": "Gated DeltaNet", "gla": "GLA", "linear_attention": "Linear attention",
+    "s6": "S6", "retnet": "RetNet", "base_conv": "BaseConv", "rwkv6": "RWKV-6", "rwkv7": "RWKV-7", "lstm": "LSTM",
+}  # fmt: skip
+"""Mixers as people write them; their order is that of their looks."""
+ALL_COLOURS = (
+    *COLOURS,
+    "#332288",
+    "#117733",
+    "#882255",
+    "#44AA99",
+    "#999933",
+    "#CC6677",
+    "#AA4499",
+    "#88CCEE",
+    "#DDCC77",
+)
+"""Okabe & Ito's palette, then Tol's muted one: the mixers that are seen most often are the easiest to tell apart."""
+
+
+def written(label: str) -> str:
+    """A label with its mixer as people write it: `mamba2, width 64` gives `Mamba-2, width 64`."""
+    mixer, rest = _split(label)
+    return WRITTEN.get(mixer, mixer) + rest
+
+
+def look(i: int) -> dict[str, Any]:
+    """Colour, marker and dashes number i; those of the first 56 differ."""
+    return {"color": ALL_COLOURS[i % len(ALL_COLOURS)], "marker": MARKERS[(i + i // 8) % 8], "linestyle": DASHES[i % 7]}
+
+
+def looks(labels: Sequence[object]) -> dict[object, dict[str, Any]]:
+    """The look of each label: the first label that a mixer has in a picture gets the mixer's own, others the next ones free."""
+    order, numbers = list(WRITTEN), dict[object, int]()
+    for label in labels:
+        mixer = _split(str(label))[0]
+        if mixer in WRITTEN and order.index(mixer) not in numbers.values():
+            numbers[label] = order.index(mixer)
+    free = (i for i in itertools.count() if i not in set(numbers.values()))
+    rest = {label: next(free) for label in labels if label not in numbers}
+    return {label: look((numbers | rest)[label]) for label in labels}
+
+
+def _split(label: str) -> tuple[str, str]:
+    """The first word of a label, and what follows it."""
+    end = next((i for i, letter in enumerate(label) if not (letter.isalnum() or letter == "_")), len(label))
+    return label[:end], label[end:]

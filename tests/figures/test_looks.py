@@ -1,0 +1,60 @@
+"""Pictures with few and with many lines: each is told apart, belongs to its mixer, and leaves room for the axes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from recollect.figures.looks import WRITTEN, look, looks, written
+from recollect.figures.panels import lines_figure, summary
+from recollect.figures.window import window_figure
+from recollect.mixers import MIXERS
+
+LONG = "attention with a convolution on k, four heads and rotary positions, width"
+LABELS = [*WRITTEN, LONG + " 64", LONG + " 128", "own"]
+
+
+def runs(labels: list[str]) -> pd.DataFrame:
+    rates = np.logspace(-5, -1, 9)
+    rows = [
+        (label, lr, seed, 0.99 if 1e-4 < lr < 1e-2 else 0.1 * seed)
+        for label in labels
+        for lr in rates
+        for seed in (1, 2)
+    ]
+    return pd.DataFrame(rows, columns=["configuration", "train.lr", "train.seed", "accuracy"])
+
+
+def test_every_built_in_mixer_is_written_as_people_write_it():
+    assert set(WRITTEN) == set(MIXERS)
+    assert [written(x) for x in ("mamba2, width 64", "mamba", "RoPE", "own.py:Own")] == [
+        "Mamba-2, width 64", "Mamba", "RoPE", "own.py:Own"]  # fmt: skip
+
+
+def test_a_look_belongs_to_the_mixer_and_no_two_lines_have_the_same():
+    alone, among = looks(["mamba"]), looks(["attention, width 64", "attention, width 128", "own", "mamba"])
+    assert alone["mamba"] == among["mamba"] == look(list(WRITTEN).index("mamba"))
+    assert among["attention, width 64"] == look(0) != among["attention, width 128"]
+    seen = [tuple(map(str, one.values())) for one in looks([str(i) for i in range(56)]).values()]
+    assert len(set(seen)) == 56
+    assert len({look(i)["color"] for i in range(len(WRITTEN))}) == len(WRITTEN)
+
+
+@pytest.mark.parametrize("count", [1, 4, 9, 12, 20])
+@pytest.mark.parametrize("kind", ["window", "lines"])
+def test_axes_keep_their_room_beside_the_legend(kind, count):
+    frame = runs(LABELS[-count:])
+    if kind == "window":
+        figure = window_figure(frame, "title", "caption " * 30)
+    else:
+        table = summary(frame, ["configuration", "train.lr"])
+        figure = lines_figure(table, "train.lr", "configuration", title="t", caption="c " * 90, xlabel="learning rate")
+    figure.canvas.draw()
+    axes, page = figure.axes[0], figure.bbox
+    box, legend = axes.get_window_extent(), axes.get_legend().get_window_extent()
+    assert box.width > (0.8 if kind == "window" else 0.45) * page.width
+    assert box.height > 0.35 * page.height
+    assert not box.overlaps(legend)
+    assert legend.x0 >= 0
+    assert legend.x1 <= page.width + 1
+    assert legend.y0 >= 0
+    assert len(axes.get_legend().get_texts()) == count
