@@ -50,11 +50,13 @@ def test_axes_keep_their_room_beside_the_legend(kind, count):
         figure = lines_figure(table, "train.lr", "configuration", title="t", caption="c " * 90, xlabel="learning rate")
     figure.canvas.draw()
     axes, page = figure.axes[0], figure.bbox
-    box, legend = axes.get_window_extent(), axes.get_legend().get_window_extent()
+    shown = axes.get_legend()
+    assert shown is not None
+    assert len(shown.get_texts()) == count
+    box, legend = axes.get_window_extent(), shown.get_window_extent()
     assert box.width > (0.8 if kind == "window" else 0.45) * page.width
     assert box.height > 0.35 * page.height
     assert not box.overlaps(legend)
     assert legend.x0 >= 0
     assert legend.x1 <= page.width + 1
     assert legend.y0 >= 0
-    assert len(axes.get_legend().get_texts()) == count

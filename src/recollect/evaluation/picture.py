@@ -51,7 +51,7 @@ def _lengths(axes, accuracy: pd.DataFrame, tasks: list[str]) -> None:
 
 def _places(axes, points: pd.DataFrame) -> None:
     for i, (length, curve) in enumerate(points.groupby("length")):
-        of_length = look(i) | {"marker": "." if len(curve) < 40 else ""}
+        of_length = {**look(i), "marker": "." if len(curve) < 40 else ""}
         axes.plot(curve["value"], curve["accuracy"], label=f"{length}" if length else "as trained", **of_length)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(title="length", fontsize=7.5, title_fontsize=7.5)

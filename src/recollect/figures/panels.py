@@ -102,7 +102,8 @@ def _draw(axes: Axes, table: pd.DataFrame, x: str, line: str, lines: list) -> No
         part = table.loc[table[line] == name].sort_values(by=x)
         if part.empty:
             continue
-        look = look | {"marker": ""} if len(part) > MANY else look
+        if len(part) > MANY:
+            look["marker"] = ""
         axes.fill_between(part[x], part["low"], part["high"], color=look["color"], alpha=0.15, linewidth=0)
         axes.plot(part[x], part["mean"], label=written(str(name)), **look)
 
