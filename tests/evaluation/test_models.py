@@ -164,6 +164,17 @@ def test_a_table_of_positions_bounds_the_rows():
         evaluate(model, ["copy"], [20], shots=0)
 
 
+def test_code_in_a_model_folder_never_runs(tmp_path, monkeypatch):
+    """Not even if somebody says yes: transformers would ask on standard input."""
+    (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Own: ...\nclass Config: ...\n")
+    config = {"model_type": "own", "auto_map": {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Own"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    with pytest.raises(SpecError):
+        open_hf(tmp_path, "cpu")
+    assert not (tmp_path / "ran").exists()
+
+
 def test_without_transformers_the_extra_is_named(inducing, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(SpecError, match=r'pip install "recollect\[hf\]"'):

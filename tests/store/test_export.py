@@ -1,5 +1,6 @@
 """An exported run is the run: the same numbers, the same logits, and a folder that stands by itself."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import torch
 import recollect
 from recollect import Study
 from recollect.spec import SpecError
-from recollect.store.export import export, find, load, specification
+from recollect.store.export import _in_a_docstring, export, find, load, specification
 from recollect.store.store import Store, StoreError
 from recollect.train.events import Ended
 from recollect.train.loop import train
@@ -100,6 +101,13 @@ def test_the_example_works_by_itself(exported, tmp_path):
     )
     assert done.stdout.startswith("mqar: 0."), done.stdout
     assert "of the answers right" in done.stdout
+
+
+def test_no_name_becomes_code_in_the_example():
+    names = ['"""\nimport os\n"""', "back\\slash", "\u2028line"]
+    for name in names:
+        module = ast.parse(f'"""{_in_a_docstring(name)}"""')
+        assert [type(statement) for statement in module.body] == [ast.Expr]
 
 
 def test_own_mixers_travel_along(tmp_path, monkeypatch):

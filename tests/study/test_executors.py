@@ -129,6 +129,25 @@ def test_a_worker_that_dies_after_its_last_result_costs_nothing(here):
     assert store.failures() == []
 
 
+class Forgetful(InProcess):
+    """Says of every cohort with a certain run in it that it is done, before it has begun."""
+
+    def submit(self, job, saved):
+        super().submit(job, saved)
+        if job.runs[0].train.lr == 1e-2:
+            self._reports = iter([Done()])
+
+
+def test_a_cohort_that_ends_without_its_results_is_reported_as_failed(here):
+    store = Store("store.sqlite", create=True)
+    outcome = run(study(), store=store, executor=Forgetful("cpu", every=60.0), cohort=1, progress=False)
+    lost = [one for one in study().runs() if one.train.lr == 1e-2]
+    assert lost
+    assert sum(outcome.ended.values()) == 6 - len(lost)
+    assert set(outcome.failed) == {one.id for one in lost}
+    assert "ended without a result" in store.failures()[0].error
+
+
 DEADLY = """
 import os, signal
 from torch import nn

@@ -159,13 +159,50 @@ def test_what_an_earlier_process_left_is_sorted_out(folder):
     kept = Checkpoints(folder)
     kept.save([member.id], snapshots([member])[5])
     kept.save([other.id], snapshots([other])[5])
-    (folder / "half.draft").write_bytes(b"written when the power went")
-    (folder / "bad.safetensors").write_bytes(b"not a snapshot")
+    (folder / "0123456789abcdef.draft").write_bytes(b"written when the power went")
+    (folder / "bad0bad0bad0bad0.safetensors").write_bytes(b"not a snapshot")
+    others = {folder / "notes.txt", folder / "my.safetensors", folder / "own"}
+    (folder / "own").mkdir()
+    for path in (folder / "notes.txt", folder / "my.safetensors"):
+        path.write_text("somebody else's")
     found = Checkpoints(folder)
-    with pytest.warns(UserWarning, match=r"bad\.safetensors cannot be read.*start anew"):
+    with pytest.warns(UserWarning, match=r"bad0bad0bad0bad0\.safetensors cannot be read.*start anew"):
         found.find(done=[member.id])
     assert list(found.of) == [other.id]
-    assert list(folder.iterdir()) == [found.of[other.id]]
+    assert set(folder.iterdir()) == {found.of[other.id], *others}, "files that are not ours stay"
+
+
+@pytest.mark.parametrize(
+    "damage", ["a flipped bit in a tensor", "a flipped bit in the header", "cut", "without checksum"]
+)
+def test_a_damaged_snapshot_is_not_believed(folder, damage):
+    member = run()
+    kept = Checkpoints(folder)
+    kept.save([member.id], snapshots([member])[5])
+    path = kept.of[member.id]
+    data = bytearray(path.read_bytes())
+    if damage.startswith("a flipped"):
+        data[-100 if "tensor" in damage else data.index(b"step") + 8] ^= 1
+    path.write_bytes(data[:-1] if damage == "cut" else data[:-32] if damage == "without checksum" else data)
+    found = Checkpoints(folder)
+    found.find(done=[])
+    with pytest.warns(UserWarning, match="damaged .*start anew"):
+        loaded = found.load(member.id)
+    assert (loaded, found.of) == (None, {})
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("step", [0, 10**6, -1])
+def test_a_step_outside_the_run_is_refused(step):
+    member = run()
+    data = snapshots([member])[5]
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    inner = json.loads(header["__metadata__"]["recollect"]) | {"step": step}
+    header["__metadata__"]["recollect"] = json.dumps(inner)
+    text = json.dumps(header).encode()
+    with pytest.raises(CheckpointError, match="is not one of a run of"):
+        list(train([member], saved=len(text).to_bytes(8, "little") + text + data[8 + size :]))
 
 
 def test_a_snapshot_that_cannot_be_written_leaves_the_older_one(folder, monkeypatch):

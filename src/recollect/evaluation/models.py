@@ -116,10 +116,14 @@ def open_hf(folder: str | Path, device: str = "auto", precision: str = "float32"
         raise SpecError('a Hugging Face model needs an extra: pip install "recollect[hf]"') from None
     transformers.logging.set_verbosity_error()
     where, dtype = torch.device(choose_device(device)), PRECISIONS[precision]
+    safely = {
+        "local_files_only": True,
+        "trust_remote_code": False,
+    }  # unless told so, transformers asks, and may run code
     try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype=dtype)
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **safely)
         has_one = any((folder / name).is_file() for name in _TOKENIZERS)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True) if has_one else None
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **safely) if has_one else None
     except Exception as error:  # each architecture fails in its own way on a folder that is damaged or of another kind
         reason = " ".join(str(error).split())[:300]
         raise SpecError(

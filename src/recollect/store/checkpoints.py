@@ -1,17 +1,25 @@
-"""The folder of snapshots beside a store."""
+"""The folder of snapshots beside a store.
 
+A file is a snapshot followed by the SHA-256 of all its bytes, so that one that was damaged is not believed.
+"""
+
+import hashlib
+import json
+import re
 import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-
-from safetensors import SafetensorError, safe_open
+from typing import Any
 
 from recollect.spec import digest
 from recollect.store.files import write_errors, write_whole
 from recollect.train.checkpoint import header_of
 
 _ENDING = ".safetensors"
+_OURS = re.compile(r"[0-9a-f]{16}\.(safetensors|draft)")
+"""What files are called here: others belong to somebody else, and are left alone."""
+_SUM = hashlib.sha256().digest_size
 
 
 class Checkpoints:
@@ -25,11 +33,12 @@ class Checkpoints:
         """Look for what an earlier process left; what can no longer serve is removed."""
         done, steps = set(done), dict[Path, int]()
         for path in sorted(self.folder.glob("*")):
+            if not _OURS.fullmatch(path.name) or not path.is_file():
+                continue
             try:
-                with safe_open(path, "pt") as file:
-                    header = header_of(file.metadata())
-                    runs, steps[path] = header["runs"], header["step"]
-            except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+                header = _header(path)
+                runs, steps[path] = header["runs"], header["step"]
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 if path.suffix == _ENDING:  # else a file that was being written
                     warnings.warn(f"checkpoint {path} cannot be read ({error}); its runs start anew", stacklevel=2)
                 path.unlink(missing_ok=True)
@@ -44,13 +53,21 @@ class Checkpoints:
     def load(self, run: str) -> bytes | None:
         """The newest snapshot with this run in it."""
         path = self.of.get(run)
-        return path.read_bytes() if path else None
+        if path is None:
+            return None
+        found = path.read_bytes()
+        data, checksum = found[:-_SUM], found[-_SUM:]
+        if hashlib.sha256(data).digest() == checksum:
+            return data
+        warnings.warn(f"checkpoint {path} is damaged (its checksum is wrong); its runs start anew", stacklevel=2)
+        self.forget([other for other, place in self.of.items() if place == path])
+        return None
 
     def save(self, runs: list[str], data: bytes) -> None:
         """Keep a snapshot of these runs, whole or not at all, and let go of the older ones."""
         path = self.folder / f"{digest(sorted(runs))}{_ENDING}"
         with write_errors(self.folder):
-            write_whole(path, data)
+            write_whole(path, data + hashlib.sha256(data).digest())
         for run in runs:
             older, self.of[run] = self.of.get(run), path
             self._sweep(older)
@@ -67,3 +84,12 @@ class Checkpoints:
         path.unlink(missing_ok=True)
         with suppress(OSError):  # not empty
             self.folder.rmdir()
+
+
+def _header(path: Path) -> dict[str, Any]:
+    """What a file says about itself, without reading its tensors."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if size > path.stat().st_size:
+            raise ValueError("it is not a snapshot")
+        return header_of(json.loads(file.read(size)).get("__metadata__"))

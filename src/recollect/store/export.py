@@ -122,7 +122,8 @@ def export(
         (folder / CODE / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, folder / CODE / name)
     (folder / WEIGHTS).write_bytes(weights)
-    text = _LOADER.format(title=found.run.model.title, task=found.run.task.kind, id=found.id)
+    title, task = (_in_a_docstring(text) for text in (found.run.model.title, found.run.task.kind))
+    text = _LOADER.format(title=title, task=task, id=found.id)
     (folder / LOADER).write_text(text)
     (folder / SPECIFICATION).write_text(json.dumps(about, indent=1, allow_nan=False) + "\n")
     return Exported(folder, found.id, found.final, final, kept.is_file())
@@ -179,3 +180,8 @@ def _moved(spec: Any, places: dict[str, str]) -> Any:
         return [_moved(value, places) for value in spec]
     found = NAMED_FILE.fullmatch(spec) if isinstance(spec, str) else None
     return f"{places[found[1]]}:{found[2]}" if found and found[1] in places else spec
+
+
+def _in_a_docstring(text: str) -> str:
+    """A text that cannot end the docstring it stands in."""
+    return "".join(letter if letter.isprintable() else " " for letter in text).replace("\\", "/").replace('"', "'")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from recollect.store.checkpoints import Checkpoints
 from recollect.store.files import write_errors
 from recollect.store.writer import Writer
-from recollect.study.executors.base import LAST, Broken, Executor, Job, Report, Silent
+from recollect.study.executors.base import LAST, Broken, Done, Executor, Job, Report, Silent
 from recollect.study.packing import pack
 from recollect.study.sinks.base import Watch
 from recollect.study.stop import StopRequest
@@ -102,6 +102,11 @@ class Trainer:
         elif isinstance(report, Broken):
             self.keep(job)
             self.mend(job, report)
+        elif isinstance(report, Done):
+            self.keep(job)
+            if job.runs:
+                error = f"training ended without a result of {len(job.runs)} runs of {job.runs[0].model.title}"
+                self.mend(job, Broken("error", error, error))
 
     def keep(self, job: Job) -> None:
         """Put the results of one measurement into the store, in one transaction."""

@@ -48,6 +48,8 @@ def restore(cohort: "Cohort", data: bytes) -> int:
         cohort.records.restore(header, rows)
         cohort.records.album.restore(saved, rows)
         cohort.vmapped = cohort.vmapped and header["vmapped"]
+        if not 0 < header["step"] < cohort.spec.total_steps:
+            raise ValueError(f"step {header['step']} is not one of a run of {cohort.spec.total_steps} steps")
         return header["step"]
     except (SafetensorError, ValueError, KeyError, TypeError, IndexError) as error:
         raise CheckpointError(f"{type(error).__name__}: {error}") from None
