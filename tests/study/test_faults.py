@@ -1,5 +1,6 @@
 """What goes wrong in a study costs as little as it can, and is told plainly."""
 
+import hashlib
 import resource
 import shutil
 import signal
@@ -276,7 +277,8 @@ def test_a_snapshot_that_cannot_be_used_costs_the_time_and_nothing_else(whole):
     store, notes = Store("store.sqlite", create=True), []
     interrupted(store, lambda event: isinstance(event, Measured) and event.step == 40)
     (path,) = store.checkpoints.iterdir()
-    path.write_bytes(path.read_bytes().replace(b"params.embedding.weight", b"params.embedding.weighs"))
+    data = path.read_bytes()[:-32].replace(b"params.embedding.weight", b"params.embedding.weighs")
+    path.write_bytes(data + hashlib.sha256(data).digest())
 
     def watch(_, event):
         if isinstance(event, Note):
@@ -286,6 +288,19 @@ def test_a_snapshot_that_cannot_be_used_costs_the_time_and_nothing_else(whole):
         "finished": 8
     }
     assert "start anew" in notes[0]
+    assert_same(store, whole)
+
+
+def test_a_damaged_snapshot_costs_the_time_and_nothing_else(whole):
+    store = Store("store.sqlite", create=True)
+    interrupted(store, lambda event: isinstance(event, Measured) and event.step == 40)
+    (path,) = store.checkpoints.iterdir()
+    data = bytearray(path.read_bytes())
+    data[-1000] ^= 1
+    path.write_bytes(data)
+    with pytest.warns(UserWarning, match="damaged .*start anew"):
+        outcome = run(study(), store=store, device="cpu", workers=1, cohort=4, progress=False)
+    assert outcome.ended == {"finished": 8}
     assert_same(store, whole)
 
 

@@ -74,7 +74,7 @@ def _seeds(runs: pd.DataFrame) -> str:
     if runs.empty:
         return ""
     fields = [name for name in runs if name.startswith(("task.", "model", "train.")) and name != "train.seed"]
-    counts = runs[fields].astype(str).value_counts()
+    counts = runs[fields].astype(str).value_counts(dropna=False)
     few, many = int(counts.min()), int(counts.max())
     return f", {few} seed{'s' * (many > 1)} each" if few == many else f", {few} to {many} seeds each"
 
