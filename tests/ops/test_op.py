@@ -66,7 +66,9 @@ def test_an_op_is_its_definition_for_members_and_when_traced(power, sign, biased
 def test_what_tracing_sees_is_what_runs():
     x, w = torch.randn(4, 5, dtype=torch.float64, requires_grad=True), torch.randn(2, 5, dtype=torch.float64)
     for b in (None, torch.randn(2, 5, dtype=torch.float64)):
-        torch.library.opcheck(scaled_power, (x, w, b, 2, "minus"))
+        found = torch.library.opcheck(scaled_power, (x, w, b, 2, "minus"))
+        assert len(found) >= 4, "schema, autograd, fake tensors and tracing are checked"
+        assert set(found.values()) == {"SUCCESS"}
 
 
 def test_a_backward_that_recomputes_is_given_no_outputs():

@@ -6,9 +6,6 @@ One pass: every number of a parameter, its gradient and its state is read once a
 Shapes: parameters, gradients and state (members, ...), contiguous; scales (members, columns).
 """
 
-# pyright: reportCallIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# (Triton's language looks like Python, but its types are its own.)
-
 import torch
 import triton
 import triton.language as tl

@@ -14,7 +14,7 @@ from pathlib import Path
 
 CONTROL = "nvidia-cuda-mps-control"
 RUNNING = Path("/tmp/nvidia-mps/control")
-"""Where a service that the machine's owner started answers."""
+"""Where a service that the machine's owner started answers: CUDA's own default for CUDA_MPS_PIPE_DIRECTORY, on every machine."""
 PATIENCE = 30.0
 """Seconds that the service may take to start, and to end."""
 PROBE = """
@@ -23,7 +23,7 @@ cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
 assert cuda.cuInit(0) == 0
 assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
 """
-"""Shows whether a process can use a GPU through the service: in some containers it starts, and serves nobody."""
+"""Shows whether a process can use a GPU through the service: in some containers it starts, and no process can connect."""
 
 
 class Mps:

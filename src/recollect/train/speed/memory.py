@@ -1,4 +1,4 @@
-"""How many members of a cohort a GPU holds, measured on a step of two small ones."""
+"""How many members of a cohort fit into a GPU's memory, measured on training steps of two and of four members."""
 
 from functools import cache
 
