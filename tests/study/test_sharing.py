@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -10,6 +11,7 @@ from recollect.study.executors.base import Resources
 from recollect.study.executors.local import InProcess, Local
 from recollect.study.executors.mps import Mps
 from recollect.study.executors.sharing import Load, load_of, workers_per_gpu
+from recollect.study.executors.upcoming import Upcoming
 from recollect.study.executors.workers import Workers
 from recollect.study.spec import Study
 from recollect.study.trainer import longest_first
@@ -31,8 +33,10 @@ def study(width: int = 64, **train) -> Study:
     [
         ([], 16, 100, 1),
         ([Load(100, 0.9, 1)], 16, 100, 1),  # one cohort needs one
-        ([Load(1e5, 0.98, 1)] * 20, 16, 100, 3),  # long and full: what the roofline leaves
-        ([Load(20, 0.9, 1)] * 20, 16, 100, 5),  # some train while others are compiled
+        ([Load(1e5, 0.98, 1)] * 20, 16, 100, 1),  # one fills the GPU
+        ([Load(20, 0.9, 1)] * 20, 16, 100, 1),
+        ([Load(20, 0.5, 1)] * 20, 16, 100, 2),
+        ([Load(20, 0.3, 1)] * 20, 16, 100, 3),
         ([Load(20, 0.1, 1)] * 20, 16, 100, 8),  # small ones: as many as the processors serve
         ([Load(20, 0.1, 1)] * 20, 64, 100, 8),
         ([Load(20, 0.1, 1)] * 20, 4, 100, 2),
@@ -41,7 +45,7 @@ def study(width: int = 64, **train) -> Study:
         ([Load(20, 0.1, 200)] * 9, 16, 100, 1),
     ],
 )
-def test_workers_fill_the_gpu_hide_compilation_and_fit_into_memory(loads, processors, memory, workers):
+def test_workers_fill_the_gpu_and_fit_into_memory(loads, processors, memory, workers):
     loads = [Load(load.seconds, load.filled, load.held * GB) for load in loads]
     assert workers_per_gpu(loads, processors, memory * GB) == workers
 
@@ -82,7 +86,7 @@ def test_workers_are_spread_over_the_gpus(two_gpus):
     runs = [run for steps in range(4) for run in study(steps=1000 + steps).runs()]  # 8 cohorts
     shared = Local.start(Resources(runs=runs))
     assert isinstance(shared, Workers)
-    assert shared._devices == ["cuda:0", "cuda:1"] * 4
+    assert shared._devices == ["cuda:0", "cuda:1"], "a cohort of 36 fills a GPU"
     given = Local.start(Resources(runs=runs, workers=3))
     assert isinstance(given, Workers)
     assert given._devices == ["cuda:0", "cuda:1", "cuda:0"]
@@ -133,3 +137,49 @@ def test_a_service_of_somebody_else_is_left_alone(control, monkeypatch):
     monkeypatch.setattr(service, "RUNNING", control)
     monkeypatch.setenv("PATH", "/nowhere")
     assert Mps.start() is None
+
+
+class FakeAhead:
+    """Is ready when told so."""
+
+    made: ClassVar[list["FakeAhead"]] = []
+
+    def __init__(self, run, members, device, held):
+        self.run, self.members, self.done, self.closed = run, members, False, False
+        FakeAhead.made.append(self)
+
+    def ready(self):
+        return self.done
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def upcoming(monkeypatch) -> Upcoming:
+    monkeypatch.setattr(FakeAhead, "made", [])
+    monkeypatch.setattr("recollect.study.executors.upcoming.Ahead", FakeAhead)
+    monkeypatch.setattr("recollect.study.executors.upcoming.allowed", lambda device: True)
+    monkeypatch.setattr("recollect.study.executors.upcoming.cores", lambda: 8)
+    monkeypatch.setattr(Upcoming, "_memory", lambda self: 141e9)
+    return Upcoming("cpu", workers=2)
+
+
+def test_the_next_steps_are_compiled_while_others_train(upcoming):
+    widths = [study(width, steps=20000).runs()[:36] for width in (32, 64, 128)]
+    upcoming.expect([*widths, study(64, steps=10).runs()[:36]])
+    assert [ahead.run.model.width for ahead in FakeAhead.made] == [32, 64], "as many as there are processors to spare"
+    FakeAhead.made[0].done = True
+    upcoming.advance()
+    FakeAhead.made[1].done = True
+    upcoming.advance()
+    assert [ahead.run.model.width for ahead in FakeAhead.made] == [32, 64, 128], "ten steps are not worth compiling"
+    assert [ahead.members for ahead in FakeAhead.made] == [36] * 3
+    upcoming.close()
+    assert [ahead.closed for ahead in FakeAhead.made] == [False, False, True]
+
+
+def test_what_is_compiled_leaves_memory_to_what_trains(upcoming, monkeypatch):
+    monkeypatch.setattr(Upcoming, "_memory", lambda self: 60e9)
+    upcoming.expect([study(64, steps=20000).runs()[:36], study(64, steps=20001).runs()[:36]])
+    assert len(FakeAhead.made) == 1

@@ -13,7 +13,7 @@ from recollect.train.cohort import Cohort
 from recollect.train.spec import RunSpec
 from recollect.train.speed import compile as speed
 from recollect.train.speed.ahead import Ahead, Compilation
-from recollect.train.speed.cache import cache_folder, known, remember, trim_cache, use_cache
+from recollect.train.speed.cache import cache_folder, claim, claimed, known, release, remember, trim_cache, use_cache
 from recollect.train.speed.process import silence
 
 
@@ -42,6 +42,10 @@ class AtOnce:
         return True
 
 
+def ahead_of(training: Cohort, members: int) -> Ahead:
+    return Ahead(training.runs[0], members, training.device, 0.0)
+
+
 def until_ready(ahead: Ahead) -> None:
     began = time.monotonic()
     while not ahead.ready():
@@ -52,18 +56,40 @@ def until_ready(ahead: Ahead) -> None:
 def test_another_process_compiles_the_step_and_it_is_known_from_then_on(folder, monkeypatch):
     monkeypatch.setattr(speed, "BACKEND", "eager")
     training = cohort()
-    ahead = Ahead(training, 4)
+    ahead = ahead_of(training, 4)
     assert ahead.process is not None
     training.advance(0)  # meanwhile it trains
     until_ready(ahead)
-    assert ahead.process.returncode == 0
+    assert known(ahead.mark)
     ahead.close()
-    again = Ahead(cohort(), 4)
+    again = ahead_of(cohort(), 4)
     assert again.process is None, "nothing is compiled twice"
     assert again.ready()
-    other = Ahead(cohort(), 2)
+    other = ahead_of(cohort(), 2)
     assert other.process is not None, "code for four members does not serve two"
     other.close()
+
+
+def test_what_one_process_compiles_others_wait_for(folder, monkeypatch):
+    monkeypatch.setattr("recollect.train.speed.ahead.COMMAND", [sys.executable, "-c", "import time; time.sleep(60)"])
+    first, second = ahead_of(cohort(), 4), ahead_of(cohort(), 4)
+    assert first.process is not None
+    assert second.process is None, "it is not compiled twice at once"
+    assert not first.ready()
+    assert not second.ready()
+    first.close()
+    assert second.ready(), "it goes on by itself where the other gave up"
+    assert not known(first.mark), "what was not compiled is not known"
+
+
+def test_a_claim_ends_with_its_process(folder):
+    assert claim("a")
+    assert not claim("a")
+    (folder / "known" / "b.claim").write_text("999999999")
+    assert not claimed("b")
+    assert claim("b"), "its process has died"
+    release("a")
+    assert claim("a")
 
 
 def test_a_cohort_trains_as_it_is_until_its_code_is_ready(folder, monkeypatch):
@@ -95,7 +121,7 @@ def test_a_cohort_trains_as_it_is_until_its_code_is_ready(folder, monkeypatch):
 
 def test_what_is_compiled_ends_with_the_training_that_needs_it(folder, monkeypatch):
     monkeypatch.setattr(speed, "BACKEND", "eager")
-    ahead = Ahead(cohort(), 4)
+    ahead = ahead_of(cohort(), 4)
     assert ahead.process is not None
     process = ahead.process
     assert process.stdin is not None

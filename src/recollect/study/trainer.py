@@ -62,6 +62,7 @@ class Trainer:
         if self.executor.slots > 1:
             cohorts = longest_first(cohorts)
         self.queue.extend(map(Job, cohorts))
+        self.executor.expect(cohorts)
         running = 0
         while (self.queue and not self.stop()) or running:
             while self.queue and running < self.executor.slots and not self.stop():

@@ -167,6 +167,9 @@ class Executor(ABC):
     def slots(self) -> int:
         """How many cohorts it takes at once."""
 
+    def expect(self, cohorts: Sequence[Sequence[RunSpec]]) -> None:  # noqa: B027
+        """Be told which cohorts will be submitted, in order: it may prepare for them."""
+
     @abstractmethod
     def submit(self, job: Job, saved: bytes | None) -> None:
         """Start a cohort, from a snapshot if there is one."""

@@ -1,14 +1,17 @@
 """On this machine: in this process, or in worker processes, one cohort at a time in each."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
 from recollect.study.executors.base import Broken, Executor, Job, Report, Resources, attempt
 from recollect.study.executors.sharing import suited_workers
+from recollect.study.executors.upcoming import Upcoming
 from recollect.study.executors.workers import Workers
 from recollect.train.checkpoint import EVERY
 from recollect.train.device import choose_device, gpus
+from recollect.train.spec import RunSpec
 from recollect.train.speed.cache import trim_cache, use_cache
 
 
@@ -37,7 +40,7 @@ class InProcess(Executor):
 
     def __init__(self, device: str, every: float = EVERY, weights: bool = False):
         self.device, self._every, self._weights = device, every, weights
-        self._threads = torch.get_num_threads()
+        self._threads, self._upcoming = torch.get_num_threads(), Upcoming(device, workers=1)
         if device == "cpu":  # small products are several times slower on many threads than on one
             torch.set_num_threads(1)
 
@@ -46,6 +49,10 @@ class InProcess(Executor):
         """One cohort at a time."""
         return 1
 
+    def expect(self, cohorts: Sequence[Sequence[RunSpec]]) -> None:
+        """Compile their steps while others train."""
+        self._upcoming.expect(cohorts)
+
     def submit(self, job: Job, saved: bytes | None) -> None:
         """Start a cohort; it advances while its reports are waited for."""
         self._job = job
@@ -53,11 +60,13 @@ class InProcess(Executor):
 
     def next(self) -> tuple[Job, Report]:
         """Train up to the next report."""
+        self._upcoming.advance()
         report = next(self._reports)
         if isinstance(report, Broken) and self.device != "cpu":
             torch.cuda.empty_cache()  # the next cohort may need other sizes
         return self._job, report
 
     def close(self) -> None:
-        """Nothing runs between reports; the process gets its threads back."""
+        """Nothing trains between reports; the process gets its threads back."""
+        self._upcoming.close()
         torch.set_num_threads(self._threads)

@@ -1,6 +1,5 @@
 """How many cohorts train at once where the user does not say: a fixed rule of the runs, the processors and the GPU's memory."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,10 +14,6 @@ MOST = 8
 """Workers that share one GPU at most: each has a context there, and a process with PyTorch here."""
 PROCESSORS = 2
 """Processors per worker: one launches kernels, one compiles."""
-ROOFLINE = 0.45
-"""The share of what a GPU can do that the step of a full cohort reaches (benchmarks/NOTES.md): others find room beside it."""
-STARTING = 2 * COMPILING
-"""Seconds until a cohort's step is compiled while other processes are at the same: an assumption."""
 HELD = 1.4
 """Bytes of the GPU's memory that a cohort needs while its code is being compiled, over the bytes that a step moves at the least.
 A compiled step of six mixers held 0.22 to 0.45 of them (benchmarks/NOTES.md); the step before, twice that, is an assumption."""
@@ -51,14 +46,13 @@ def suited_workers(runs: Sequence[RunSpec], places: Sequence[str]) -> int:
 def workers_per_gpu(loads: Sequence[Load], processors: int, memory: float) -> int:
     """How many of these cohorts should train at once on a GPU with so many processors and so many bytes of memory.
 
-    Enough to fill the GPU, and so many that some train while the code of others is compiled; as far as processors, memory and
-    cohorts go.
+    Enough to fill the GPU, as far as processors, memory and cohorts go. Cohorts that fill it alone train one after another: three
+    of them at once took 1.2 times as long (Figure 1 at scale small, H200).
     """
     if not loads:
         return 1
-    fill = len(loads) / sum(load.filled for load in loads) / ROOFLINE
-    hide = 1 + STARTING * len(loads) / sum(load.seconds for load in loads)
-    wanted = min(math.ceil(max(fill, hide)), len(loads), processors // PROCESSORS, MOST)
+    fill = len(loads) / sum(load.filled for load in loads)
+    wanted = min(round(fill), len(loads), processors // PROCESSORS, MOST)
     largest = sorted((load.held for load in loads), reverse=True)
     while wanted > 1 and sum(largest[:wanted]) > memory:
         wanted -= 1

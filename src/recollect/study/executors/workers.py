@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -28,9 +28,11 @@ from recollect.study.executors.base import (
     attempt,
 )
 from recollect.study.executors.mps import Mps
+from recollect.study.executors.upcoming import Upcoming
 from recollect.study.stop import SIGNALS
 from recollect.train.checkpoint import EVERY
 from recollect.train.device import choose_device, gpus
+from recollect.train.spec import RunSpec
 
 _SPAWN = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA, nor torch's threads
 SILENCE = 900.0
@@ -56,11 +58,16 @@ class Workers(Executor):
         self._threads = 1 if device == "cpu" else max(1, torch.get_num_threads() // len(devices))
         self._workers: list[_Worker] = []
         self._mps: Mps | None = None
+        self._upcoming = Upcoming(device, len(devices))
 
     @property
     def slots(self) -> int:
         """One cohort per worker."""
         return len(self._devices)
+
+    def expect(self, cohorts: Sequence[Sequence[RunSpec]]) -> None:
+        """Compile their steps while others train."""
+        self._upcoming.expect(cohorts)
 
     def submit(self, job: Job, saved: bytes | None) -> None:
         """Hand a cohort to an idle worker; the next one is started when all have a cohort."""
@@ -72,6 +79,7 @@ class Workers(Executor):
 
     def next(self) -> tuple[Job, Report]:
         """Wait for any of the workers."""
+        self._upcoming.advance()
         busy = {worker.pipe: worker for worker in self._workers if worker.job}
         ready = []
         while not ready:
@@ -100,6 +108,7 @@ class Workers(Executor):
     def close(self) -> None:
         """End the workers, whatever they are at."""
         atexit.unregister(self.close)
+        self._upcoming.close()
         while self._workers:
             self._workers.pop().end()
         if self._mps is not None:

@@ -16,8 +16,9 @@ import torch
 
 import recollect
 from recollect.spec import digest
+from recollect.train.spec import RunSpec
 from recollect.train.speed import compile as speed
-from recollect.train.speed.cache import known, remember
+from recollect.train.speed.cache import claim, claimed, known, release, remember
 
 if TYPE_CHECKING:
     from recollect.train.cohort import Cohort
@@ -39,13 +40,13 @@ class Compilation:
         """Start to compile where that pays for the steps that are left, and take the code when it is there."""
         if self.ahead is None:
             if self.pace.pays(left):
-                self.ahead = Ahead(self.cohort, self._places())
+                self.ahead = self._begin()
             return
         if not self.ahead.ready():
             return
         self.ahead.close()
         if self.ahead.members != self._places():  # members have left meanwhile
-            self.ahead = Ahead(self.cohort, self._places())
+            self.ahead = self._begin()
             return
         self.ahead = None
         if self.cohort.compiled is None:
@@ -59,12 +60,17 @@ class Compilation:
         if self.cohort.compiled is None or self.ahead is not None:
             return
         if self._places() < self.cohort.members.places and speed.worth(step, left):
-            self.ahead = Ahead(self.cohort, self._places())
+            self.ahead = self._begin()
 
     def close(self) -> None:
         """End what is being compiled."""
         if self.ahead is not None:
             self.ahead.close()
+
+    def _begin(self) -> "Ahead":
+        device = self.cohort.device
+        held = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
+        return Ahead(self.cohort.runs[0], self._places(), device, held)
 
     def _places(self) -> int:
         """How many members compiled code would serve if it were made now."""
@@ -73,14 +79,20 @@ class Compilation:
 
 
 class Ahead:
-    """The step of a cohort, being compiled for so many members in another process."""
+    """The step of a cohort, being compiled for so many members in another process, unless it is in the cache already or some
+    other process compiles it now."""
 
-    def __init__(self, cohort: "Cohort", members: int):
-        run, device, self.members = cohort.runs[0], cohort.device, members
+    def __init__(self, run: RunSpec, members: int, device: torch.device, held: float):
+        """`held`: bytes of the device's memory that a step needs."""
+        self.members = members
         name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
         self.mark = digest([run.shape, members, name, torch.__version__, recollect.__version__, speed.BACKEND])
         self.process: subprocess.Popen | None = None
-        if known(self.mark) or not _room(device):
+        self.waits = False
+        if known(self.mark) or not _room(device, held):
+            return
+        if not claim(self.mark):
+            self.waits = True
             return
         order = {"run": run.model_dump_json(), "members": members, "device": str(device), "backend": speed.BACKEND}
         paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -94,33 +106,40 @@ class Ahead:
             self.process.stdin.flush()
         except OSError:  # no memory for another process: the cohort compiles by itself
             self.close()
+            release(self.mark)
 
     def ready(self) -> bool:
         """Whether the code is in the cache; also where the other process failed, and the cohort has to compile by itself."""
-        if self.process is None or self.process.poll() is not None:
+        if self.waits:
+            return not claimed(self.mark)
+        if self.process is not None and self.process.poll() is None:
+            return False
+        if self.process is None or self.process.returncode == 0:
             remember(self.mark)
-            return True
-        return False
+        self._release()
+        return True
 
     def close(self) -> None:
         """End the other process."""
         if self.process is not None:
             self.process.kill()
+            self._release()
+
+    def _release(self) -> None:
+        if self.process is not None:
             self.process.communicate()
             self.process = None
+            release(self.mark)
 
 
-def _room(device: torch.device) -> bool:
-    """Whether a GPU's memory holds the cohort once more."""
-    if device.type != "cuda":
-        return True
-    return torch.cuda.max_memory_allocated(device) < FREE * torch.cuda.mem_get_info(device)[0]
+def _room(device: torch.device, held: float) -> bool:
+    """Whether so many bytes of a GPU's memory are free."""
+    return device.type != "cuda" or held < FREE * torch.cuda.mem_get_info(device)[0]
 
 
 def compile_step(run: str, members: int, device: str, backend: str) -> None:
     """Compile a step of so many members of a run's shape, forward and backward, into the cache."""
     from recollect.train.cohort import Cohort
-    from recollect.train.spec import RunSpec
 
     cohort = Cohort([RunSpec.model_validate_json(run)] * members, torch.device(device))
     cohort.compile(backend)

@@ -14,6 +14,8 @@ LIMIT = 20.0
 """GB that the folder may hold unless $RECOLLECT_CACHE_GB says otherwise: what was used longest ago is deleted."""
 _KNOWN = "known"
 """The part of the folder that names what was compiled before."""
+_CLAIM = "claim"
+"""The ending of a file that says which process compiles something now."""
 
 
 def cache_folder() -> Path:
@@ -45,6 +47,39 @@ def remember(mark: str) -> None:
     with suppress(OSError):  # a folder that cannot be written costs time and nothing else
         (cache_folder() / _KNOWN).mkdir(parents=True, exist_ok=True)
         (cache_folder() / _KNOWN / mark).touch()
+
+
+def claim(mark: str) -> bool:
+    """Whether this process may compile what has this mark: no other that is alive has said that it does."""
+    path = cache_folder() / _KNOWN / f"{mark}.{_CLAIM}"
+    for _ in range(2):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x") as file:
+                file.write(str(os.getpid()))
+            return True
+        except FileExistsError:
+            if claimed(mark):
+                return False
+            path.unlink(missing_ok=True)  # its process has died
+        except OSError:
+            return True
+    return False
+
+
+def claimed(mark: str) -> bool:
+    """Whether a process that is alive compiles what has this mark."""
+    try:
+        os.kill(int((cache_folder() / _KNOWN / f"{mark}.{_CLAIM}").read_text()), 0)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def release(mark: str) -> None:
+    """Let others compile what has this mark."""
+    with suppress(OSError):
+        (cache_folder() / _KNOWN / f"{mark}.{_CLAIM}").unlink(missing_ok=True)
 
 
 def trim_cache() -> None:
