@@ -31,6 +31,8 @@ FINE = {
 AROUND = [FINE["medium"][place] for place in (3, 5, 7, 8, 9, 10, 11)]
 FOUR_RATES = [FINE["medium"][place] for place in (5, 7, 9, 11)]
 """Of `medium`: seven rates from 1e-4 to 4.6e-2, and four from 4.6e-4, so that the best has one on either side."""
+ABOVE = axis("logspace", 1e-5, 10 ** (-1 / 3), 15)[13:]
+"""Of `medium`: the next two rates, as one seed of Mamba still solves at 0.1."""
 SETTINGS = {
     "tiny": [(16, 4)], "small": [(64, 4)], "medium": [(64, 4)], "paper": [(64, 4), (128, 8), (256, 16), (512, 64)],
 }  # fmt: skip
@@ -178,7 +180,8 @@ def windows(scale: Scale) -> list[Study]:
         attention, hyena, mamba = ([model(mixer, scale, 64, 2)] for mixer in MAIN)
         return [
             study("windows", scale, attention + hyena),
-            study("windows-mamba", scale, mamba, seed=FIVE_SEEDS),
+            study("windows-above", scale, attention, rates=ABOVE),
+            study("windows-mamba", scale, mamba, rates=[*FINE[scale], *ABOVE], seed=FIVE_SEEDS),
             study("windows-wide", scale, [model("hyena", scale, 128, 2)], rates=AROUND),
         ]
     models = [model(mixer, "paper", 64, 2) for mixer in MAIN]

@@ -57,7 +57,7 @@ FIG1 = Item(
         **differs(
             "Setting (64, 4), width 64.",
             tiny="Width 32, at most 2,500 steps, six rates.",
-            medium="13 rates, 3 seeds (Mamba 5), width 64; Hyena of width 128: 7 rates.",
+            medium="15 rates (Hyena 13), 3 seeds (Mamba 5), width 64; Hyena of width 128: 7 rates.",
         ),
         "small": f"As at scale paper: 50 epochs, 17 rates, (64, 4), width 64. {DIFFERS['paper']}",
     },
