@@ -11,7 +11,7 @@ from recollect.train.cohort import Cohort
 from recollect.train.embeddings import Album
 from recollect.train.events import Ended, Saved
 from recollect.train.loop import train
-from recollect.train.measure import measure
+from recollect.train.measure import EvaluationRows, measure
 from recollect.train.spec import RunSpec, TrainSpec
 
 TASK = Duplicates(length=40, segments=4, symbols=20)
@@ -38,7 +38,8 @@ def oracle(choose):
 
 
 def measured(forward):
-    return measure(forward, TASK, torch.tensor([5]), torch.tensor([0, 0]), ROWS, sliced=True, purpose="test")
+    rows = EvaluationRows(TASK, torch.tensor([5]), "test", ROWS)
+    return measure(forward, rows, torch.tensor([0, 0]), sliced=True)
 
 
 @pytest.mark.parametrize(

@@ -59,14 +59,14 @@ class Reproduction:
 
 
 def chosen(what: str, scale: str) -> tuple[Paper, list[Item], Scale]:
-    """The paper, the items that `PAPER` or `PAPER/ITEM` means, and the scale."""
+    """The paper, the items that `PAPER`, `PAPER/ITEM` or `PAPER/ITEM,ITEM` means, and the scale."""
     if scale not in SCALES:
         raise SpecError(f"unknown scale {scale!r}: {nearest(scale, SCALES)}")
-    name, _, item = what.partition("/")
+    name, _, named = what.partition("/")
     paper = PAPERS.find(name)
     if scale not in paper.scales:
         raise SpecError(f"{name} has no scale {scale!r}; choose from: {', '.join(paper.scales)}")
-    return paper, [paper.item(item)] if item else list(paper.items), scale
+    return paper, [paper.item(item) for item in named.split(",")] if named else list(paper.items), scale
 
 
 def grids_of(items: Iterable[Item], scale: Scale) -> list[Grid]:
@@ -99,7 +99,7 @@ def reproduce(
     """Train what a paper's item, or all of a paper, needs; draw it, write its numbers, and judge its claims.
 
     Args:
-        what: `PAPER` or `PAPER/ITEM`, such as `okpekpe2025/fig7`.
+        what: `PAPER`, `PAPER/ITEM` or `PAPER/ITEM,ITEM`, such as `okpekpe2025/fig7`.
         scale: `tiny`, `small`, `medium` or `paper`.
         store: the results file.
         out: the folder for pictures, numbers and verdicts; `results/reproductions/SCALE/PAPER` unless given.

@@ -3,10 +3,14 @@
 import itertools
 from collections.abc import Sequence
 
+from recollect.study.cost import outline_of
 from recollect.train.spec import RunSpec
 
 GPU_COHORT, CPU_COHORT = 64, 8
 """Runs that train together at most, by device."""
+STATE = 4 * 2**30
+"""Bytes of parameters and optimiser state that a cohort of more than two runs has at most. Models so large fill a GPU two at a
+time, and each snapshot of a cohort, one per minute and one at each stop, has all of these bytes."""
 
 
 def pack(runs: Sequence[RunSpec], size: int) -> list[list[RunSpec]]:
@@ -16,10 +20,20 @@ def pack(runs: Sequence[RunSpec], size: int) -> list[list[RunSpec]]:
         groups.setdefault(run.shape, []).append(run)
     cohorts = []
     for group in groups.values():
-        parts = -(-len(group) // size)
+        parts = -(-len(group) // (min(size, _limit(group[0])) if len(group) > 2 else size))
         bounds = [round(i * len(group) / parts) for i in range(parts + 1)]
         cohorts += [group[a:b] for a, b in itertools.pairwise(bounds)]
     return cohorts
+
+
+def _limit(run: RunSpec) -> int:
+    """How many runs of this shape may train together because of their size. The code of a user's own mixer runs only where it
+    trains, so that its size is unknown here."""
+    if any(mixer.source for mixer in run.model.mixers()):
+        return GPU_COHORT
+    params = dict(outline_of(run).named_parameters())
+    size = sum(p.nbytes for p in params.values()) + run.train.built_optimiser.state_bytes(params)
+    return max(2, STATE // size)
 
 
 def cohort_size(device: str, runs: int, slots: int) -> int:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from recollect.train.cohort import Cohort
 
 EVERY = 60.0
-"""Seconds between snapshots of a cohort: what a stop may cost."""
+"""Seconds between snapshots of a cohort: what a crash may cost."""
+SHARE = 0.05
+"""The share of the time that snapshots may take: large models have them more rarely."""
 _FORMAT = 1
 _HEADER = "recollect"
 

@@ -22,7 +22,7 @@ from recollect.tasks.base import Task
 from recollect.train.data import Feed
 from recollect.train.device import matmul_precision, one_thread
 from recollect.train.embeddings import Album
-from recollect.train.measure import Measures, measure
+from recollect.train.measure import EvaluationRows, Measures, measure
 from recollect.train.members import Members
 from recollect.train.optimisers.base import Parameters, shaped
 from recollect.train.records import Records
@@ -75,6 +75,7 @@ class Cohort:
         self.members = Members(runs, starts, device, least=2 if self.vmapped else 1)
         self.records = Records(len(runs), Album(run.train, run.task))
         self.feed = Feed(run.task, run.train, self.members.seeds)
+        self._validation: EvaluationRows | None = None
         self.compiled: Callable | None = None
         self.replay = Replay(self._step, device)
 
@@ -188,8 +189,16 @@ class Cohort:
                 )
 
         with self.arithmetic():
-            found = measure(forward, task, self.members.seeds, self.members.seed_of[index], rows, sliced, purpose)
+            found = measure(forward, self._rows(task, rows, purpose), self.members.seed_of[index], sliced)
         return found.of_first(len(runs))
+
+    def _rows(self, task: Task, rows: int, purpose: str) -> EvaluationRows:
+        """The rows to measure on; those of validation, which are measured again and again, are made once."""
+        if purpose != "valid":
+            return EvaluationRows(task, self.members.seeds, purpose, rows)
+        if self._validation is None:
+            self._validation = EvaluationRows(task, self.members.seeds, purpose, rows)
+        return self._validation
 
     def _losses(self, *stacked) -> tuple[Tensor, Tensor]:
         """Every member's loss and share of right answers."""

@@ -1,7 +1,7 @@
 """The training loop: step, measure, let go of those that end.
 
-A cohort that trains for more than a minute gives a snapshot of itself each minute, and one when it is asked to stop; it can go
-on from there.
+A cohort that trains for more than a minute gives a snapshot of itself each minute, more rarely where that would take more than
+a twentieth of the time, and one when it is asked to stop; it can go on from there.
 """
 
 import math
@@ -12,7 +12,7 @@ from contextlib import closing
 import safetensors.torch
 import torch
 
-from recollect.train.checkpoint import EVERY, restore, snapshot
+from recollect.train.checkpoint import EVERY, SHARE, restore, snapshot
 from recollect.train.cohort import Cohort
 from recollect.train.events import Ended, Ending, Event, Measured, Saved
 from recollect.train.measure import Measures
@@ -31,8 +31,8 @@ def train(
 ) -> Iterator[Event]:
     """Train runs of one shape together, from the start or from a snapshot with all of them in it.
 
-    Gives each run's result when it ends, a note at each measurement, and a snapshot each time `every` seconds have passed, and
-    as soon as `stop` says so: it is asked after each step. Results bring the trained weights along where `weights` asks for them.
+    Gives each run's result when it ends, a note at each measurement, a snapshot each time `every` seconds or more have passed (0: after each step), and
+    one as soon as `stop` says so: it is asked after each step. Results bring the trained weights along where `weights` asks for them.
     """
     cohort = Cohort(runs, torch.device(device))
     done = restore(cohort, saved) if saved else 0
@@ -45,7 +45,8 @@ def _train(
 ) -> Iterator[Event]:
     """Train a cohort that has taken `done` steps to its end."""
     spec = cohort.spec
-    kept = since = time.monotonic()
+    since = time.monotonic()
+    due = since + every
     for step in range(done, spec.total_steps):
         compilation.before_step(spec.total_steps - step)
         cohort.advance(step)
@@ -65,9 +66,10 @@ def _train(
                 return
             compilation.members_left(a_step, spec.total_steps - step - 1)
             since = time.monotonic()
-        if time.monotonic() - kept >= every or stop():
+        if (now := time.monotonic()) >= due or stop():
             yield Saved(step + 1, snapshot(cohort, step + 1))
-            kept = time.monotonic()
+            spent = time.monotonic() - now  # also by whoever writes it: the loop goes on when that is done
+            due = now + spent + (max(every, spent / SHARE) if every else 0.0)
 
 
 def measured(cohort: Cohort, step: int) -> list[float]:

@@ -4,7 +4,7 @@ Where several answers are as good (a batch with candidates), a model is judged b
 that is one of them, and slices with the tag `chosen.s` count which of the s it was, s itself standing for none.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +15,11 @@ from recollect.tasks.base import Batch, Task
 from recollect.train.data import sample
 
 _LOGITS = 2**22
-"""How many logits of one member a measuring pass may hold (the pass must not depend on how many members there are)."""
+"""How many logits of one member a pass over rows may hold on a CPU, where it must not depend on how many members there are."""
+_GPU_LOGITS, _GPU_TOKENS, _GPU_ROWS = 2**28, 2**20, 1024
+"""How many logits, tokens and rows, those of all members together, a pass may hold on a GPU, which needs large passes."""
+_HELD = 2**22
+"""How many tokens of evaluation rows are held in memory, so that they are drawn once and not for each measurement."""
 
 
 @dataclass
@@ -45,16 +49,42 @@ Forward = Callable[[Tensor, Tensor], Tensor]
 """Tokens (members, rows, length) and positions (members, rows, answers) to logits (members, rows, answers, vocabulary)."""
 
 
+class EvaluationRows:
+    """The first rows that each seed has for a purpose: drawn once where they are few, else each time they are measured."""
+
+    def __init__(self, task: Task, seeds: Tensor, purpose: str, rows: int):
+        self.task, self.seeds, self.purpose, self.rows = task, seeds, purpose, rows
+        self.answers = task.batch(0, "test", 1).answers.shape[1]
+        few = len(seeds) * rows * task.row_length <= _HELD
+        self.drawn = self._draw(0, rows) if few else None
+
+    def passes(self, member_seed: Tensor) -> Iterator[Batch]:
+        """The rows of each member, whose seed is `seeds[member_seed]`, in passes: each tensor (members, rows of the pass, ..)."""
+        n = self._rows_per_pass(len(member_seed))
+        for start in range(0, self.rows, n):
+            stop = min(start + n, self.rows)
+            batch = self.drawn.map(lambda x: x[:, start:stop]) if self.drawn else self._draw(start, stop)  # noqa: B023
+            yield batch.map(lambda x: x[member_seed])
+
+    def _draw(self, start: int, stop: int) -> Batch:
+        numbers = torch.arange(start, stop, device=self.seeds.device).expand(len(self.seeds), -1)
+        return sample(self.task, self.seeds, self.purpose, numbers)
+
+    def _rows_per_pass(self, members: int) -> int:
+        logits = self.answers * self.task.vocabulary
+        if not self.seeds.is_cuda:
+            return max(16, min(256, _LOGITS // logits))
+        tokens = members * self.task.row_length
+        return max(16, min(_GPU_ROWS, _GPU_LOGITS // (members * logits), _GPU_TOKENS // tokens))
+
+
 @torch.no_grad()
-def measure(
-    forward: Forward, task: Task, seeds: Tensor, member_seed: Tensor, rows: int, sliced: bool, purpose: str
-) -> Measures:
-    """Loss and accuracy on the first `rows` rows that each member's seed (`seeds[member_seed]`) has for a purpose."""
-    loss = count = answers = whole = torch.zeros(len(member_seed), dtype=torch.float64, device=seeds.device)
+def measure(forward: Forward, rows: EvaluationRows, member_seed: Tensor, sliced: bool) -> Measures:
+    """Loss and accuracy of each member on the rows of its seed, `rows.seeds[member_seed]`."""
+    task = rows.task
+    loss = count = answers = whole = torch.zeros(len(member_seed), dtype=torch.float64, device=member_seed.device)
     slices: dict[str, tuple[Tensor, Tensor]] = {}
-    for start, stop in _passes(task, rows):
-        numbers = torch.arange(start, stop, device=seeds.device).expand(len(seeds), -1)
-        batch = sample(task, seeds, purpose, numbers).map(lambda x: x[member_seed])  # each (members, rows, ..)
+    for batch in rows.passes(member_seed):
         logits = forward(batch.tokens, batch.positions)
         said = logits.argmax(-1)  # (members, rows, answers)
         if batch.candidates is None:
@@ -68,7 +98,7 @@ def measure(
         whole = whole + (right | ~batch.scored).all(-1).sum(1)
         if sliced:
             _add_slices(slices, task, batch, right)
-    return Measures(loss / count, answers / rows, whole / rows, slices)
+    return Measures(loss / count, answers / rows.rows, whole / rows.rows, slices)
 
 
 def _decoded(forward: Forward, batch: Batch, said: Tensor) -> Tensor:
@@ -87,12 +117,6 @@ def _nearest(said: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
     best = match.sum(-1).argmax(-1)
     right = match.gather(2, best[..., None, None].expand(-1, -1, 1, match.shape[-1]))[:, :, 0]
     return right, torch.where(right.all(-1), best, candidates.shape[2])
-
-
-def _passes(task: Task, rows: int) -> list[tuple[int, int]]:
-    answers = task.batch(0, "test", 1).answers.shape[1]
-    n = max(16, min(256, _LOGITS // (answers * task.vocabulary)))
-    return [(start, min(start + n, rows)) for start in range(0, rows, n)]
 
 
 def _add_slices(slices: dict[str, tuple[Tensor, Tensor]], task: Task, batch: Batch, right: Tensor) -> None:
