@@ -62,7 +62,7 @@ CASES: list[tuple[str, dict]] = [
     ("mamba2", {"state": 8, "head_dim": 8, "groups": 2, "expand": 3, "kernel": 2}),
     ("deltanet", {}),
     ("deltanet", {"heads": 4, "kernel": 2}),
-    ("deltanet", {"expand_v": 3, "norm_eps": 1e-3}),
+    ("deltanet", {"expand_v": 3, "norm_eps": 1e-3, "beta_max": 2.0}),
     ("gated_deltanet", {}),
     ("gated_deltanet", {"expand_v": 2, "norm_eps": 1e-6}),
     ("gated_deltanet", {"heads": 1}),
