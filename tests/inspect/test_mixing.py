@@ -106,6 +106,18 @@ ROUTES = {
         lambda m, x: by_head(m, m.conv(m.qkv(x))[..., 2 * WIDTH :]),
         lambda m, x, y: m.out(normed(m, y) * silu(m.z(x))),
     ),
+    "deltaproduct": (
+        lambda m, x: heads_first(m.conv(m.qkv(x))[..., 3 * WIDTH :].unflatten(-1, (2 * m.heads, -1))),
+        lambda m, x, y: m.out(m.norm(tokens_first(y).unflatten(2, (2, -1)).sum(2)).flatten(-2)),
+    ),
+    "kda": (
+        lambda m, x: by_head(m, m.conv(m.qkv(x))[..., 2 * WIDTH :]),
+        lambda m, x, y: m.out(normed(m, y) * torch.sigmoid(m.z(x))),
+    ),
+    "gated_deltanet2": (
+        lambda m, x: by_head(m, m.conv(m.qkv(x))[..., 2 * WIDTH :] * torch.sigmoid(m.write(x))),
+        lambda m, x, y: m.out(normed(m, y) * torch.sigmoid(m.z(x))),
+    ),
     "gla": (
         lambda m, x: by_head(m, m.qkv(x)[..., 2 * m.heads * m.key_dim :]),
         lambda m, x, y: m.out(normed(m, y) * silu(m.r(x))),

@@ -66,6 +66,12 @@ CASES: list[tuple[str, dict]] = [
     ("gated_deltanet", {}),
     ("gated_deltanet", {"expand_v": 2, "norm_eps": 1e-6}),
     ("gated_deltanet", {"heads": 1}),
+    ("deltaproduct", {}),
+    ("deltaproduct", {"steps": 3, "forget": True, "output_gate": True, "expand_v": 2, "beta_max": 1.0}),
+    ("kda", {}),
+    ("kda", {"heads": 4, "expand_v": 2, "kernel": 2, "beta_max": 2.0}),
+    ("gated_deltanet2", {}),
+    ("gated_deltanet2", {"heads": 4, "expand_v": 2, "kernel": 2, "beta_max": 2.0}),
     ("gla", {}),
     ("gla", {"heads": 1, "rank": 3, "norm_eps": 1e-3}),
     ("retnet", {}),
@@ -114,7 +120,8 @@ def test_rows_longer_than_any_chunk(kind: str):
 
 
 ODD = {
-    **{kind: {"heads": 3} for kind in ("attention", "linear_attention", "deltanet", "gated_deltanet", "gla")},
+    **{kind: {"heads": 3} for kind in ("attention", "linear_attention", "deltanet", "gated_deltanet", "gla",
+                                        "deltaproduct", "kda", "gated_deltanet2")},
     "retnet": {"heads": 1}, "h3": {"head_dim": 3}, "rwkv6": {"head_dim": 5}, "rwkv7": {"head_dim": 5},
     "mamba2": {"head_dim": 5, "groups": 3},
 }  # fmt: skip

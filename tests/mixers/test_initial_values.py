@@ -46,6 +46,9 @@ CASES: list[tuple[str, dict, dict[str, float]]] = [  # a mixer, its options, and
     ("mamba", {"dt_init": "zero"}, {"in_proj": SMALL, "ssm.x_proj": SMALL, "ssm.dt_proj": SMALL, "out": OUT}),
     ("deltanet", {}, {"qkv": SMALL, "out": OUT}),
     ("gated_deltanet", {"expand_v": 2}, {"qkv": SMALL, "z": SMALL, "out": OUT}),
+    ("deltaproduct", {"output_gate": True}, {"qkv": SMALL, "beta": SMALL, "z": SMALL, "out": OUT}),
+    ("kda", {}, {"qkv": SMALL, "decay.0": SMALL, "decay.1": SMALL, "z.1": SMALL, "out": OUT}),
+    ("gated_deltanet2", {}, {"qkv": SMALL, "beta": SMALL, "write": SMALL, "out": OUT}),
     ("gla", {}, {"qkv": SMALL, "r": SMALL, "out": OUT}),
 ]  # fmt: skip
 
@@ -76,6 +79,16 @@ def test_mambas_step_size_can_start_without_a_bias(options):
     ssm = second_mixer("mamba", dt_init="zero", **options).ssm
     assert (ssm.dt_proj.bias == 0).all()
     torch.testing.assert_close(ssm.A_log[0].exp(), torch.arange(1.0, 17.0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"), [("kda", {}), ("gated_deltanet2", {}), ("deltaproduct", {"forget": True})]
+)
+def test_decays_of_the_delta_family_start_as_published(kind, options):
+    mixer = second_mixer(kind, **options)
+    dt, rate = softplus(mixer.dt_bias), mixer.A_log.exp()
+    assert 0.99e-3 <= dt.min() <= dt.max() <= 0.101
+    assert (0.01 if options else 1) <= rate.min() <= rate.max() <= 16
 
 
 def test_a_mimetic_start_survives_pytorchs_law():

@@ -67,7 +67,7 @@ class DeltaNet(Mixer):
         """Queries and keys, normalised, (..., h, d) and values (..., h, expand_v d)."""
         width, values = self.out.out_features, self.out.in_features
         q, k, v = (t.unflatten(-1, (self.heads, -1)) for t in qkv.split((width, width, values), dim=-1))
-        return _unit(q) * q.shape[-1] ** -0.5, _unit(k), v
+        return unit(q) * q.shape[-1] ** -0.5, unit(k), v
 
     def _beta(self, x: Tensor) -> Tensor:
         """How much is written, (..., h), between 0 and beta_max."""
@@ -102,6 +102,6 @@ class DeltaNet(Mixer):
         return maps + self.heads * delta_rule_flops(length, *self._dims)
 
 
-def _unit(x: Tensor) -> Tensor:
+def unit(x: Tensor) -> Tensor:
     """x with length 1, and no jump where it is zero."""
     return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + 1e-6)

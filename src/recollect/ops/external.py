@@ -31,6 +31,7 @@ OFFERS = {  # module, function, and its names for our op's tensors, all (rows, l
     "gated_delta_rule": ("fla.ops.gated_delta_rule", "chunk_gated_delta_rule", ("q", "k", "v", "beta", "g")),
     "ssd": ("fla.ops.simple_gla", "chunk_simple_gla", ("v", "g", "k", "q")),
     "gated_linear_attention": ("fla.ops.gla", "chunk_gla", ("q", "k", "v", "g")),
+    "kda": ("fla.ops.kda", "chunk_kda", ("q", "k", "v", "beta", "g")),
 }
 WRONG_ON_HOPPER = ("delta_rule", "gated_delta_rule", "ssd")
 TOLERANCE = 3e-2  # ||theirs - ours|| / ||ours||, of the result and of every gradient: what bfloat16 leaves

@@ -1,0 +1,252 @@
+"""New mixers beside running references: outputs and gradients agree, in float64, at lengths around every chunk.
+
+A reference is another package's own layer or plain function, given our weights, or where no package has one, a second
+definition written here from the paper's formulas. `python tests/mixers/test_parity.py` writes benchmarks/parity.md.
+"""
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.overrides import TorchFunctionMode
+
+from recollect.mixers import MIXERS
+
+LENGTHS = (1, 2, 63, 65, 257)
+LIMIT = 1e-5
+Weights = dict[str, Tensor]
+Reference = Callable[[Weights, Tensor, nn.Module], Tensor]
+"""From our weights, the input and our mixer (asked for sizes only) to the output."""
+
+
+class Float64(TorchFunctionMode):
+    """Computes in float64 where a package casts to float32."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        func = torch.Tensor.double if func is torch.Tensor.float else func
+        wide = [torch.float64 if a is torch.float32 else a for a in args]
+        named = {name: torch.float64 if a is torch.float32 else a for name, a in (kwargs or {}).items()}
+        return func(*wide, **named)
+
+
+@contextmanager
+def in_float64() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    try:
+        with Float64():
+            yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def naive(module: str, function: str) -> Callable[..., Any]:
+    """A plain function of flash-linear-attention; its file is loaded alone, since the package itself looks for a GPU."""
+    found = importlib.util.find_spec("fla")
+    if found is None or not found.submodule_search_locations:
+        pytest.skip("flash-linear-attention is not installed")
+    path = Path(found.submodule_search_locations[0], "ops", module, "naive.py")
+    spec = importlib.util.spec_from_file_location(f"fla_naive_{module}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return getattr(loaded, function)
+
+
+def heads(t: Tensor, count: int) -> Tensor:
+    return t.unflatten(-1, (count, -1))
+
+
+def convolved(w: Weights, x: Tensor, sizes: list[int]) -> list[Tensor]:
+    """Queries, keys and values after their convolution and silu."""
+    taps = w["conv.weight"]
+    qkv = F.pad((x @ w["qkv.weight"].T).mT, (taps.shape[1] - 1, 0))
+    return list(F.silu(F.conv1d(qkv, taps[:, None], groups=len(taps))).mT.split(sizes, dim=-1))
+
+
+def unit(t: Tensor) -> Tensor:
+    return t / (t.square().sum(-1, keepdim=True) + 1e-6).sqrt()
+
+
+def rms(t: Tensor, weight: Tensor) -> Tensor:
+    return t / (t.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight
+
+
+def delta_inputs(w: Weights, x: Tensor, m: Any) -> tuple[Tensor, Tensor, Tensor]:
+    width, values = m.out.out_features, m.out.in_features
+    q, k, v = (heads(t, m.heads) for t in convolved(w, x, [width, width, values]))
+    return unit(q), unit(k), v
+
+
+def deltanet(w: Weights, x: Tensor, m: Any) -> Tensor:
+    q, k, v = (t.transpose(1, 2) for t in delta_inputs(w, x, m))
+    beta = (m.beta_max * (x @ w["beta.weight"].T).sigmoid()).transpose(1, 2)
+    y = naive("delta_rule", "delta_rule_recurrence")(q, k, v, beta)[0].transpose(1, 2)
+    return rms(y, w["norm.weight"]).flatten(2) @ w["out.weight"].T
+
+
+def decay(w: Weights, projected: Tensor) -> Tensor:
+    rate = w["A_log"].exp()
+    dt = F.softplus(projected + w["dt_bias"])
+    return -rate * dt if dt.shape[-1] == len(rate) else -rate[:, None] * heads(dt, len(rate))
+
+
+def deltaproduct(w: Weights, x: Tensor, m: Any) -> Tensor:
+    width, values, n = m.out.out_features, m.out.in_features, m.steps
+    q, k, v = convolved(w, x, [width, n * width, n * values])
+    k, v = (t.unflatten(-1, (n, m.heads, -1)).flatten(1, 2) for t in (k, v))
+    beta = m.beta_max * (x @ w["beta.weight"].T).sigmoid().unflatten(-1, (n, m.heads)).flatten(1, 2)
+    log_alpha = decay(w, x @ w["a.weight"].T) if "a.weight" in w else None
+    rule = naive("gated_delta_product", "naive_recurrent_gated_delta_product")
+    q = unit(heads(q, m.heads))
+    y = rule(q, unit(k), v, log_alpha, beta, scale=q.shape[-1] ** -0.5, num_householder=n)[0]
+    y = rms(y, w["norm.weight"]).flatten(2)
+    return (y * F.silu(x @ w["z.weight"].T) if "z.weight" in w else y) @ w["out.weight"].T
+
+
+def low_rank(w: Weights, x: Tensor, name: str) -> Tensor:
+    return x @ w[f"{name}.0.weight"].T @ w[f"{name}.1.weight"].T + w.get(f"{name}.1.bias", 0)
+
+
+def channel_gated(w: Weights, x: Tensor, m: Any, rule: str, function: str, *gates: Tensor) -> Tensor:
+    q, k, v = delta_inputs(w, x, m)
+    y = naive(rule, function)(q, k, v, decay(w, low_rank(w, x, "decay")), *gates)[0]
+    return (rms(y, w["norm.weight"]).flatten(2) * low_rank(w, x, "z").sigmoid()) @ w["out.weight"].T
+
+
+def kda(w: Weights, x: Tensor, m: Any) -> Tensor:
+    return channel_gated(w, x, m, "kda", "naive_recurrent_kda", m.beta_max * (x @ w["beta.weight"].T).sigmoid())
+
+
+def gated_deltanet2(w: Weights, x: Tensor, m: Any) -> Tensor:
+    erase, write = (heads((x @ w[f"{name}.weight"].T).sigmoid(), m.heads) for name in ("beta", "write"))
+    return channel_gated(w, x, m, "gdn2", "naive_recurrent_gdn2", m.beta_max * erase, write)
+
+
+def kimi_linear(w: Weights, x: Tensor, m: Any) -> Tensor:
+    """transformers' layer of Kimi Linear."""
+    from transformers.models.kimi_linear.configuration_kimi_linear import KimiLinearConfig
+    from transformers.models.kimi_linear.modeling_kimi_linear import KimiLinearDeltaAttention
+
+    width = m.out.out_features
+    config = KimiLinearConfig(
+        hidden_size=width, linear_num_heads=m.heads, linear_head_dim=width // m.heads, num_hidden_layers=1,
+        linear_conv_kernel_dim=w["conv.weight"].shape[1], layer_types=["linear_attention"], rms_norm_eps=1e-5,
+    )  # fmt: skip
+    layer = KimiLinearDeltaAttention(config, 0).double()
+    named = separate(w, width) | {
+        "forget_gate.f_a_proj.weight": w["decay.0.weight"], "forget_gate.f_b_proj.weight": w["decay.1.weight"],
+        "forget_gate.dt_bias": w["dt_bias"], "forget_gate.A_log": w["A_log"][:, None],
+        "g_a_proj.weight": w["z.0.weight"], "g_b_proj.weight": w["z.1.weight"],
+    }  # fmt: skip
+    return functional_call(layer, named, (x,))
+
+
+def olmo_hybrid(w: Weights, x: Tensor, m: Any) -> Tensor:
+    """transformers' layer of OLMo Hybrid: Gated DeltaNet whose beta goes up to 2."""
+    from transformers.models.olmo_hybrid.configuration_olmo_hybrid import OlmoHybridConfig
+    from transformers.models.olmo_hybrid.modeling_olmo_hybrid import OlmoHybridGatedDeltaNet
+
+    width, values = m.out.out_features, m.out.in_features
+    config = OlmoHybridConfig(
+        hidden_size=width, linear_num_key_heads=m.heads, linear_num_value_heads=m.heads, num_hidden_layers=2,
+        linear_key_head_dim=width // m.heads, linear_value_head_dim=values // m.heads,
+        layer_types=["linear_attention", "full_attention"],
+        linear_conv_kernel_dim=w["conv.weight"].shape[1], linear_allow_neg_eigval=m.beta_max == 2,
+    )  # fmt: skip
+    layer = OlmoHybridGatedDeltaNet(config, 0).double()
+    named = {
+        "a_proj.weight": w["a.weight"],
+        "g_proj.weight": w["z.weight"],
+        "A_log": w["A_log"],
+        "dt_bias": w["dt_bias"],
+    }
+    return functional_call(layer, separate(w, width) | named, (x,))
+
+
+def separate(w: Weights, width: int) -> Weights:
+    """What transformers' delta layers have in common."""
+    q, k, v = w["qkv.weight"].split([width, width, len(w["qkv.weight"]) - 2 * width])
+    return {
+        "q_proj.weight": q, "k_proj.weight": k, "v_proj.weight": v, "conv1d.weight": w["conv.weight"][:, None],
+        "b_proj.weight": w["beta.weight"], "o_norm.weight": w["norm.weight"], "o_proj.weight": w["out.weight"],
+    }  # fmt: skip
+
+
+CASES: list[tuple[str, dict[str, Any], str, Reference]] = [  # a mixer, its options, whose the reference is, and it
+    ("deltanet", {"beta_max": 2, "heads": 3}, "fla", deltanet),
+    ("gated_deltanet", {"beta_max": 2, "expand_v": 2}, "transformers", olmo_hybrid),
+    ("deltaproduct", {"steps": 3, "heads": 3}, "fla", deltaproduct),
+    ("deltaproduct", {"forget": True, "output_gate": True, "expand_v": 2}, "fla", deltaproduct),
+    ("kda", {"beta_max": 2, "expand_v": 2}, "fla", kda),
+    ("kda", {"heads": 3}, "transformers", kimi_linear),
+    ("gated_deltanet2", {"beta_max": 2, "expand_v": 2}, "fla", gated_deltanet2),
+]
+PACKAGES = {"fla": "flash-linear-attention", "transformers": "transformers", "own": ""}
+
+
+def errors(case: tuple[str, dict[str, Any], str, Reference], length: int, width: int = 12) -> tuple[float, float]:
+    """The largest errors of the output and of the gradients of the input and all weights, relative to the largest number."""
+    kind, options, _, reference = case
+    torch.manual_seed(length)
+    mixer = MIXERS.find(kind)(width, **options).double()
+    weights = {name: p.detach() + 0.3 * torch.randn_like(p) for name, p in mixer.named_parameters()}
+    leaves = {name: p.requires_grad_() for name, p in weights.items()}
+    x, direction = (torch.randn(2, length, width, dtype=torch.float64) for _ in range(2))
+    x.requires_grad_()
+    ours = functional_call(mixer, leaves, (x,))
+    with in_float64():
+        theirs = reference(leaves, x, mixer)
+    found = [
+        torch.autograd.grad((y * direction).sum(), [x, *leaves.values()], materialize_grads=True)
+        for y in (ours, theirs)
+    ]
+    return relative(ours, theirs), max(relative(a, b) for a, b in zip(*found, strict=True))
+
+
+def relative(a: Tensor, b: Tensor) -> float:
+    assert a.shape == b.shape, f"{tuple(a.shape)} beside {tuple(b.shape)}"
+    largest = b.abs().max().item()
+    return (a - b).abs().max().item() / largest if largest > 1e-12 else (a - b).abs().max().item()
+
+
+def title(case: tuple[str, dict[str, Any], str, Reference]) -> str:
+    return "-".join([case[0], *(f"{name}={value}" for name, value in case[1].items()), case[2]])
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("case", CASES, ids=title)
+def test_outputs_and_gradients_are_the_references(case, length):
+    of_output, of_gradients = errors(case, length)
+    assert of_output < LIMIT
+    assert of_gradients < LIMIT
+
+
+def table() -> str:
+    """The errors of every case and length, as Markdown."""
+    lines = ["| mixer | options | reference | " + " | ".join(f"length {n}" for n in LENGTHS) + " |"]
+    lines.append("|" + "---|" * (3 + len(LENGTHS)))
+    for case in CASES:
+        kind, options, package, reference = case
+        version = f"{PACKAGES[package]} {metadata.version(PACKAGES[package])}" if PACKAGES[package] else "formula"
+        cells = [f"{a:.0e} / {b:.0e}" for a, b in (errors(case, n) for n in LENGTHS)]
+        chosen = ", ".join(f"{name}: {value}" for name, value in options.items())
+        lines.append(f"| `{kind}` | {chosen} | {version}, `{reference.__name__}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    head = (
+        "# Parity of mixers with references\n\nLargest error of the outputs / of the gradients of the input and all weights, "
+        "relative to the largest\nnumber, in float64. Written by `python tests/mixers/test_parity.py`, which also names "
+        "what each reference is.\n\n"
+    )
+    Path(__file__).parents[2].joinpath("benchmarks", "parity.md").write_text(head + table() + "\n")
