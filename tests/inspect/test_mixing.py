@@ -158,6 +158,7 @@ CASES = [(kind, {}) for kind in ROUTES] + [
     ("attention", {"heads": 2, "positions": "rotary", "rotary_fraction": 0.5}),
     ("attention", {"heads": 2, "positions": "alibi", "window": 5}),
     ("attention", {"positions": "relative"}),
+    ("attention", {"heads": 2, "forget": True, "sinks": True}),
     ("linear_attention", {"feature": "identity", "heads": 2}),
     ("linear_attention", {"feature": "taylor", "feature_dim": 3}),
     ("mamba2", {"head_dim": 4, "groups": 2}),

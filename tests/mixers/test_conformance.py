@@ -24,6 +24,8 @@ CASES: list[tuple[str, dict]] = [
     ("attention", {"heads": 2, "window": 5}),
     ("attention", {"heads": 2, "qk_norm": True, "init": "mimetic", "base_width": 8}),
     ("attention", {"heads": 2, "positions": "rotary", "conv": "qkv", "conv_activation": "silu", "window": 9}),
+    ("attention", {"heads": 4, "kv_heads": 2, "sinks": True, "window": 9, "forget": True, "output_gate": True}),
+    ("attention", {"heads": 2, "kv_heads": 1, "forget": True, "positions": "alibi", "canon": True}),
     ("linear_attention", {}),
     ("linear_attention", {"heads": 2, "feature": "relu", "conv": "kv"}),
     ("linear_attention", {"heads": 4, "feature": "identity", "bias": False}),

@@ -131,6 +131,19 @@ def gated_deltanet2(w: Weights, x: Tensor, m: Any) -> Tensor:
     return channel_gated(w, x, m, "gdn2", "naive_recurrent_gdn2", m.beta_max * erase, write)
 
 
+def attention(w: Weights, x: Tensor, m: Any) -> Tensor:
+    q, k, v = (x @ w["qkv.weight"].T + w["qkv.bias"]).split(m.sizes, dim=-1)
+    q, k, v = heads(q, m.heads), heads(k, m.kv_heads), heads(v, m.kv_heads)
+    gates = F.logsigmoid(x @ w["forget.weight"].T + w["forget.bias"]) if "forget.weight" in w else None
+    if "sinks" in w:
+        softmax = naive("attn", "naive_parallel_attn")
+        y = softmax(q, k, v, window_size=m.window or None, g=gates, sink_bias=w["sinks"])[0]
+    else:
+        y = naive("forgetting_attn", "naive_forgetting_attn")(q, k, v, gates)
+    y = y.flatten(2) * (x @ w["gate.weight"].T).sigmoid() if "gate.weight" in w else y.flatten(2)
+    return y @ w["out.weight"].T + w["out.bias"]
+
+
 def kimi_linear(w: Weights, x: Tensor, m: Any) -> Tensor:
     """transformers' layer of Kimi Linear."""
     from transformers.models.kimi_linear.configuration_kimi_linear import KimiLinearConfig
@@ -189,6 +202,9 @@ CASES: list[tuple[str, dict[str, Any], str, Reference]] = [  # a mixer, its opti
     ("kda", {"beta_max": 2, "expand_v": 2}, "fla", kda),
     ("kda", {"heads": 3}, "transformers", kimi_linear),
     ("gated_deltanet2", {"beta_max": 2, "expand_v": 2}, "fla", gated_deltanet2),
+    ("attention", {"heads": 4, "kv_heads": 2, "sinks": True, "window": 9}, "fla", attention),
+    ("attention", {"heads": 3, "forget": True, "output_gate": True}, "fla", attention),
+    ("attention", {"heads": 4, "kv_heads": 1, "sinks": True, "forget": True}, "fla", attention),
 ]
 PACKAGES = {"fla": "flash-linear-attention", "transformers": "transformers", "own": ""}
 

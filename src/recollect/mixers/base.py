@@ -3,10 +3,10 @@
 Any `nn.Module` that maps (batch, length, width) to the same shape and does not look ahead can be trained. The built-in
 ones derive from `Mixer` and add a recurrent form, the size of its state, and a count of operations.
 
-A mixer's constructor takes `width` first and its options by keyword, each with a default. Five keywords are filled in by
+A mixer's constructor takes `width` first and its options by keyword, each with a default. Six keywords are filled in by
 the model where a constructor has them: `length` (the longest row), `layer` and `layers` (which layer, of how many),
-`positions` (the kind of positions the model asks for: "none", "rotary", "alibi", "hard_alibi" or "relative"), and `base_width`
-(the width from which muP scales the model, or 0).
+`positions` (the kind of positions the model asks for: "none", "rotary", "alibi", "hard_alibi" or "relative"), `base_width`
+(the width from which muP scales the model, or 0), and `canon` (whether what it projects its input to passes a Canon layer).
 
 Initialisation: the model draws the weight of every nn.Linear from N(0, 0.02), zeroes its bias, and divides a Linear
 called `out` (the end of a residual branch) by sqrt(2 x layers). Then it calls `initialise()` where a mixer has one, for the
