@@ -135,6 +135,10 @@ ROUTES = {
         lambda m, x: by_head(m, m.conv(mamba2_parts(m, x)[1])[..., : m.out.in_features]),
         lambda m, x, y: m.out(m.norm(joined(y) * silu(mamba2_parts(m, x)[0]))),
     ),
+    "mamba3": (
+        lambda m, x: by_head(m, m.in_proj(x)[..., m.sizes[0] : 2 * m.sizes[0]]),
+        lambda m, x, y: m.out(joined(y) * silu(m.in_proj(x)[..., : m.sizes[0]])),
+    ),
     "rwkv": (
         lambda m, x: by_channel(m.value(token_shift(m, x, 1 - m.time_mix_v))),
         lambda m, x, y: m.out(torch.sigmoid(m.receptance(token_shift(m, x, 1 - m.time_mix_r))) * joined(y)),
@@ -179,7 +183,7 @@ def test_the_matrix_times_the_values_is_what_the_mixer_computes(kind, options):
 
 
 def test_every_built_in_mixer_that_has_a_matrix_is_tried():
-    assert set(MIXERS) - {"lstm", "based"} == set(ROUTES)  # Based is made of mixers that have one each
+    assert set(MIXERS) - {"lstm", "based", "lru"} == set(ROUTES)  # Based is made of mixers that have one each
 
 
 @pytest.mark.parametrize("conv", ["k", "qkv"])

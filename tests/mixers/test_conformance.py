@@ -62,6 +62,10 @@ CASES: list[tuple[str, dict]] = [
     ("s6", {"state": 5, "dt_rank": 2}),
     ("mamba2", {}),
     ("mamba2", {"state": 8, "head_dim": 8, "groups": 2, "expand": 3, "kernel": 2}),
+    ("mamba3", {"state": 8}),
+    ("mamba3", {"state": 6, "head_dim": 8, "groups": 2, "rotary_fraction": 1.0, "decay": "heavy_tail"}),
+    ("lru", {}),
+    ("lru", {"state": 5, "r_min": 0.9, "max_phase": 0.5}),
     ("deltanet", {}),
     ("deltanet", {"heads": 4, "kernel": 2}),
     ("deltanet", {"expand_v": 3, "norm_eps": 1e-3, "beta_max": 2.0}),
@@ -83,8 +87,8 @@ CASES: list[tuple[str, dict]] = [
 ]
 ROUNDED = {"hyena", "h3"}
 """Those that convolve by FFT, which is causal only to rounding."""
-NOT_LINEAR = {"lstm", "based"}
-"""Those without values that all else could be held fixed for; Based is made of two mixers that have them."""
+NOT_LINEAR = {"lstm", "based", "lru"}
+"""Those without values that all else could be held fixed for; Based is made of two mixers that have them; LRU's are complex."""
 
 
 def name(case: tuple[str, dict]) -> str:
@@ -125,7 +129,7 @@ ODD = {
     **{kind: {"heads": 3} for kind in ("attention", "linear_attention", "deltanet", "gated_deltanet", "gla",
                                         "deltaproduct", "kda", "gated_deltanet2")},
     "retnet": {"heads": 1}, "h3": {"head_dim": 3}, "rwkv6": {"head_dim": 5}, "rwkv7": {"head_dim": 5},
-    "mamba2": {"head_dim": 5, "groups": 3},
+    "mamba2": {"head_dim": 5, "groups": 3}, "mamba3": {"state": 6, "head_dim": 5, "groups": 3},
 }  # fmt: skip
 
 

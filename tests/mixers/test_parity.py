@@ -144,6 +144,50 @@ def attention(w: Weights, x: Tensor, m: Any) -> Tensor:
     return y @ w["out.weight"].T + w["out.bias"]
 
 
+def lru(w: Weights, x: Tensor, m: Any) -> Tensor:
+    """The paper's recurrence in complex numbers, as its impulse response written out for every pair of tokens."""
+    B, C = (
+        torch.view_as_complex(w["B.weight"].unflatten(0, (-1, 2)).mT.contiguous()),
+        w["out.weight"].unflatten(1, (-1, 2)),
+    )
+    u = torch.exp(w["gamma_log"]) * (x.to(torch.complex128) @ B.T)
+    exponent = torch.complex(-torch.exp(w["nu_log"]), torch.exp(w["theta_log"]))
+    apart = torch.arange(x.shape[1])[:, None] - torch.arange(x.shape[1])
+    response = torch.where(apart[..., None] < 0, 0, torch.exp(exponent * apart.clamp(min=0)[..., None]))
+    h = torch.einsum("tsn,bsn->btn", response, u)
+    return (h @ torch.complex(C[..., 0], -C[..., 1]).T).real + w["D"] * x
+
+
+def mamba3(w: Weights, x: Tensor, m: Any) -> Tensor:
+    """The paper's recurrence, token by token, B and C as complex numbers where they turn."""
+    z, v, B, C, dt, A, share, omega = (x @ w["in_proj.weight"].T).split(m.sizes, dim=-1)
+    v = heads(v, m.heads)
+    B, C = (rms(heads(t, m.groups), w[f"norms.{i}.weight"]) for i, t in enumerate((B, C)))
+    B, C = (t.repeat_interleave(m.heads // m.groups, 2) + w[f"{name}_bias"] for t, name in ((B, "B"), (C, "C")))
+    dt = F.softplus(dt + w["dt_bias"])
+    A = F.softplus(A) if m.decay == "softplus" else torch.where(A < 0, 1 / (1 - A.clamp(max=0)), 1 + A)
+    alpha, share = torch.exp(-dt * A.clamp(min=m.decay_min)), share.sigmoid()
+    phase = torch.zeros(len(x), m.heads, m.sizes[-1])
+    state, last = torch.zeros(len(x), m.heads, m.state, v.shape[-1]), torch.zeros(len(x), m.heads, m.state, v.shape[-1])
+    out = []
+    for t in range(x.shape[1]):
+        phase = phase + dt[:, t, :, None] * torch.pi * torch.tanh(omega[:, t, None])
+        key, query = (rotated(y[:, t], phase) for y in (B, C))
+        now = key[..., None] * v[:, t, :, None, :]
+        before, after = ((dt * weight)[:, t, :, None, None] for weight in (1 - share, share))
+        state = alpha[:, t, :, None, None] * (state + before * last) + after * now
+        out.append(torch.einsum("bhn,bhnp->bhp", query, state) + w["D"][:, None] * v[:, t])
+        last = now
+    return (torch.stack(out, 1).flatten(2) * F.silu(z)) @ w["out.weight"].T
+
+
+def rotated(t: Tensor, phase: Tensor) -> Tensor:
+    pairs = torch.view_as_complex(t.unflatten(-1, (-1, 2)).contiguous())
+    turn = torch.polar(torch.ones_like(phase), phase)
+    still = torch.ones(*turn.shape[:-1], pairs.shape[-1] - turn.shape[-1], dtype=turn.dtype)
+    return torch.view_as_real(pairs * torch.cat([turn, still], -1)).flatten(-2)
+
+
 def kimi_linear(w: Weights, x: Tensor, m: Any) -> Tensor:
     """transformers' layer of Kimi Linear."""
     from transformers.models.kimi_linear.configuration_kimi_linear import KimiLinearConfig
@@ -202,6 +246,9 @@ CASES: list[tuple[str, dict[str, Any], str, Reference]] = [  # a mixer, its opti
     ("kda", {"beta_max": 2, "expand_v": 2}, "fla", kda),
     ("kda", {"heads": 3}, "transformers", kimi_linear),
     ("gated_deltanet2", {"beta_max": 2, "expand_v": 2}, "fla", gated_deltanet2),
+    ("mamba3", {"state": 8, "head_dim": 4, "groups": 2}, "own", mamba3),
+    ("mamba3", {"state": 6, "rotary_fraction": 1.0, "decay": "heavy_tail"}, "own", mamba3),
+    ("lru", {"state": 5}, "own", lru),
     ("attention", {"heads": 4, "kv_heads": 2, "sinks": True, "window": 9}, "fla", attention),
     ("attention", {"heads": 3, "forget": True, "output_gate": True}, "fla", attention),
     ("attention", {"heads": 4, "kv_heads": 1, "sinks": True, "forget": True}, "fla", attention),

@@ -24,6 +24,8 @@ MIXERS: "Registry[type[Module]]" = Registry(
         "mamba": "recollect.mixers.mamba:Mamba",
         "s6": "recollect.mixers.mamba:S6",
         "mamba2": "recollect.mixers.mamba2:Mamba2",
+        "mamba3": "recollect.mixers.mamba3:Mamba3",
+        "lru": "recollect.mixers.lru:LRU",
         "deltanet": "recollect.mixers.deltanet:DeltaNet",
         "gated_deltanet": "recollect.mixers.gated_deltanet:GatedDeltaNet",
         "deltaproduct": "recollect.mixers.deltaproduct:DeltaProduct",
