@@ -24,8 +24,13 @@ ALL_COLOURS = (
     "#AA4499",
     "#88CCEE",
     "#DDCC77",
+    "#EE3377",
+    "#6699CC",
+    "#997700",
+    "#994455",
+    "#BBBBBB",
 )
-"""Okabe & Ito's palette, then Tol's muted one: the mixers that are seen most often are the easiest to tell apart."""
+"""Okabe & Ito's palette, then Tol's muted one and some of his others: the mixers that are seen most often are the easiest to tell apart."""
 
 
 def written(label: str) -> str:
