@@ -7,7 +7,26 @@ from recollect.spec.registry import Registry
 if TYPE_CHECKING:
     from torch.nn import Module
 
-MIXERS: "Registry[type[Module]]" = Registry(
+
+class Mixers(Registry["type[Module]"]):
+    """The registry of mixers, which also finds layers of flash-linear-attention as `fla:LayerName`."""
+
+    def find(self, name: str) -> "type[Module]":
+        if name.startswith("fla:"):
+            from recollect.mixers.fla import fla_mixer  # brings torch along
+
+            return fla_mixer(name)
+        return super().find(name)
+
+    def source(self, name: str) -> str:
+        if name.startswith("fla:"):
+            from recollect.mixers.fla import fla_source
+
+            return fla_source()
+        return super().source(name)
+
+
+MIXERS = Mixers(
     "mixer",
     group="recollect.mixers",
     base="torch.nn:Module",
