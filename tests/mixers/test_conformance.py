@@ -25,7 +25,6 @@ CASES: list[tuple[str, dict]] = [
     ("attention", {"heads": 2, "qk_norm": True, "init": "mimetic", "base_width": 8}),
     ("attention", {"heads": 2, "positions": "rotary", "conv": "qkv", "conv_activation": "silu", "window": 9}),
     ("attention", {"heads": 4, "kv_heads": 2, "sinks": True, "window": 9, "forget": True, "output_gate": True}),
-    ("attention", {"heads": 2, "kv_heads": 1, "forget": True, "positions": "alibi", "canon": True}),
     ("linear_attention", {}),
     ("linear_attention", {"heads": 2, "feature": "relu", "conv": "kv"}),
     ("linear_attention", {"heads": 4, "feature": "identity", "bias": False}),
@@ -63,9 +62,7 @@ CASES: list[tuple[str, dict]] = [
     ("mamba2", {}),
     ("mamba2", {"state": 8, "head_dim": 8, "groups": 2, "expand": 3, "kernel": 2}),
     ("mamba3", {"state": 8}),
-    ("mamba3", {"state": 6, "head_dim": 8, "groups": 2, "rotary_fraction": 1.0, "decay": "heavy_tail"}),
     ("lru", {}),
-    ("lru", {"state": 5, "r_min": 0.9, "max_phase": 0.5}),
     ("deltanet", {}),
     ("deltanet", {"heads": 4, "kernel": 2}),
     ("deltanet", {"expand_v": 3, "norm_eps": 1e-3, "beta_max": 2.0}),
@@ -73,11 +70,8 @@ CASES: list[tuple[str, dict]] = [
     ("gated_deltanet", {"expand_v": 2, "norm_eps": 1e-6}),
     ("gated_deltanet", {"heads": 1}),
     ("deltaproduct", {}),
-    ("deltaproduct", {"steps": 3, "forget": True, "output_gate": True, "expand_v": 2, "beta_max": 1.0}),
     ("kda", {}),
-    ("kda", {"heads": 4, "expand_v": 2, "kernel": 2, "beta_max": 2.0}),
     ("gated_deltanet2", {}),
-    ("gated_deltanet2", {"heads": 4, "expand_v": 2, "kernel": 2, "beta_max": 2.0}),
     ("gla", {}),
     ("gla", {"heads": 1, "rank": 3, "norm_eps": 1e-3}),
     ("retnet", {}),
@@ -85,6 +79,17 @@ CASES: list[tuple[str, dict]] = [
     ("lstm", {}),
     ("lstm", {"hidden": 24}),
 ]
+MORE_CASES: list[tuple[str, dict]] = [
+    ("attention", {"heads": 2, "kv_heads": 1, "forget": True, "positions": "alibi", "canon": True}),
+    ("mamba3", {"state": 6, "head_dim": 8, "groups": 2, "rotary_fraction": 1.0, "decay": "heavy_tail"}),
+    ("lru", {"state": 5, "r_min": 0.9, "max_phase": 0.5}),
+    ("deltaproduct", {"steps": 3, "forget": True, "output_gate": True, "expand_v": 2, "beta_max": 1.0}),
+    ("kda", {"heads": 4, "expand_v": 2, "kernel": 2, "beta_max": 2.0}),
+    ("gated_deltanet2", {"heads": 4, "expand_v": 2, "kernel": 2, "beta_max": 2.0}),
+]
+"""Cases of the long tests."""
+NEW = {kind for kind, _ in MORE_CASES} - {"attention"}
+"""Mixers that the long tests alone try with two threads."""
 ROUNDED = {"hyena", "h3"}
 """Those that convolve by FFT, which is causal only to rounding."""
 NOT_LINEAR = {"lstm", "based", "lru"}
@@ -101,7 +106,9 @@ class TestBuiltIn(MixerConformance):
 
     length = 65
 
-    @pytest.fixture(autouse=True, params=CASES, ids=name)
+    @pytest.fixture(
+        autouse=True, params=[*CASES, *(pytest.param(c, marks=pytest.mark.long) for c in MORE_CASES)], ids=name
+    )
     def case(self, request: pytest.FixtureRequest) -> None:
         self.kind, self.chosen = request.param
         self.exact_causality = not (self.kind in ROUNDED or self.chosen.get("implicit"))
@@ -145,8 +152,14 @@ def test_no_built_in_mixer_is_missing():
     assert {kind for kind, _ in CASES} == set(MIXERS)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("kind", list(MIXERS))
+@pytest.mark.parametrize(
+    ("kind", "threads"),
+    [
+        pytest.param(kind, threads, marks=pytest.mark.long if threads == 2 and kind in NEW else ())
+        for kind in MIXERS
+        for threads in (1, 2)
+    ],
+)
 def test_bits_do_not_depend_on_company_at_any_size(kind: str, threads: int):
     """Also where tensors do not fill vectors, for members in any place of a cohort."""
     before = torch.get_num_threads()

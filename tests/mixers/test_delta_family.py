@@ -1,13 +1,12 @@
 """DeltaNet, Gated DeltaNet, GLA and RetNet: agreement with transformers, gates at their ends, wrong options."""
 
 import math
+import sys
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
-from transformers.models.qwen3_next.configuration_qwen3_next import Qwen3NextConfig
-from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
 
 from recollect.mixers.deltanet import DeltaNet
 from recollect.mixers.gated_deltanet import GatedDeltaNet
@@ -15,6 +14,11 @@ from recollect.mixers.gla import GLA
 from recollect.mixers.retnet import RetNet
 from recollect.ops.delta_rule import delta_rule, solve_flops
 from recollect.spec import SpecError
+
+with pytest.MonkeyPatch.context() as hidden:
+    hidden.setitem(sys.modules, "fla", None)  # transformers would take its kernels, which need a GPU
+    from transformers.models.qwen3_next.configuration_qwen3_next import Qwen3NextConfig
+    from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
 
 FAMILY = [DeltaNet, GatedDeltaNet, GLA, RetNet]
 

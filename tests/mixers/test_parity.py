@@ -5,9 +5,10 @@ definition written here from the paper's formulas. `python tests/mixers/test_par
 """
 
 import importlib.util
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,14 @@ def naive(module: str, function: str) -> Callable[..., Any]:
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
     return getattr(loaded, function)
+
+
+def published(model: str, config: str, layer: str) -> tuple[Any, Any]:
+    """Two classes of transformers: a model's configuration, and its layer in PyTorch's own ops."""
+    with pytest.MonkeyPatch.context() as hidden:
+        hidden.setitem(sys.modules, "fla", None)  # transformers would take its kernels, which need a GPU
+        found = [import_module(f"transformers.models.{model}.{part}_{model}") for part in ("configuration", "modeling")]
+    return getattr(found[0], config), getattr(found[1], layer)
 
 
 def heads(t: Tensor, count: int) -> Tensor:
@@ -190,9 +199,9 @@ def rotated(t: Tensor, phase: Tensor) -> Tensor:
 
 def kimi_linear(w: Weights, x: Tensor, m: Any) -> Tensor:
     """transformers' layer of Kimi Linear."""
-    from transformers.models.kimi_linear.configuration_kimi_linear import KimiLinearConfig
-    from transformers.models.kimi_linear.modeling_kimi_linear import KimiLinearDeltaAttention
-
+    KimiLinearConfig, KimiLinearDeltaAttention = published(
+        "kimi_linear", "KimiLinearConfig", "KimiLinearDeltaAttention"
+    )
     width = m.out.out_features
     config = KimiLinearConfig(
         hidden_size=width, linear_num_heads=m.heads, linear_head_dim=width // m.heads, num_hidden_layers=1,
@@ -209,9 +218,7 @@ def kimi_linear(w: Weights, x: Tensor, m: Any) -> Tensor:
 
 def olmo_hybrid(w: Weights, x: Tensor, m: Any) -> Tensor:
     """transformers' layer of OLMo Hybrid: Gated DeltaNet whose beta goes up to 2."""
-    from transformers.models.olmo_hybrid.configuration_olmo_hybrid import OlmoHybridConfig
-    from transformers.models.olmo_hybrid.modeling_olmo_hybrid import OlmoHybridGatedDeltaNet
-
+    OlmoHybridConfig, OlmoHybridGatedDeltaNet = published("olmo_hybrid", "OlmoHybridConfig", "OlmoHybridGatedDeltaNet")
     width, values = m.out.out_features, m.out.in_features
     config = OlmoHybridConfig(
         hidden_size=width, linear_num_key_heads=m.heads, linear_num_value_heads=m.heads, num_hidden_layers=2,
@@ -239,21 +246,26 @@ def separate(w: Weights, width: int) -> Weights:
 
 
 CASES: list[tuple[str, dict[str, Any], str, Reference]] = [  # a mixer, its options, whose the reference is, and it
-    ("deltanet", {"beta_max": 2, "heads": 3}, "fla", deltanet),
-    ("gated_deltanet", {"beta_max": 2, "expand_v": 2}, "transformers", olmo_hybrid),
-    ("deltaproduct", {"steps": 3, "heads": 3}, "fla", deltaproduct),
-    ("deltaproduct", {"forget": True, "output_gate": True, "expand_v": 2}, "fla", deltaproduct),
-    ("kda", {"beta_max": 2, "expand_v": 2}, "fla", kda),
-    ("kda", {"heads": 3}, "transformers", kimi_linear),
-    ("gated_deltanet2", {"beta_max": 2, "expand_v": 2}, "fla", gated_deltanet2),
-    ("mamba3", {"state": 8, "head_dim": 4, "groups": 2}, "own", mamba3),
-    ("mamba3", {"state": 6, "rotary_fraction": 1.0, "decay": "heavy_tail"}, "own", mamba3),
-    ("lru", {"state": 5}, "own", lru),
-    ("attention", {"heads": 4, "kv_heads": 2, "sinks": True, "window": 9}, "fla", attention),
-    ("attention", {"heads": 3, "forget": True, "output_gate": True}, "fla", attention),
-    ("attention", {"heads": 4, "kv_heads": 1, "sinks": True, "forget": True}, "fla", attention),
+    ("deltanet", {"beta_max": 2, "heads": 3}, "fla: delta_rule_recurrence", deltanet),
+    ("gated_deltanet", {"beta_max": 2, "expand_v": 2}, "transformers: OlmoHybridGatedDeltaNet", olmo_hybrid),
+    ("deltaproduct", {"steps": 3, "heads": 3}, "fla: naive_recurrent_gated_delta_product", deltaproduct),
+    (
+        "deltaproduct",
+        {"forget": True, "output_gate": True, "expand_v": 2},
+        "fla: naive_recurrent_gated_delta_product",
+        deltaproduct,
+    ),
+    ("kda", {"beta_max": 2, "expand_v": 2}, "fla: naive_recurrent_kda", kda),
+    ("kda", {"heads": 3}, "transformers: KimiLinearDeltaAttention", kimi_linear),
+    ("gated_deltanet2", {"beta_max": 2, "expand_v": 2}, "fla: naive_recurrent_gdn2", gated_deltanet2),
+    ("mamba3", {"state": 8, "head_dim": 4, "groups": 2}, "formula: the recurrence, complex", mamba3),
+    ("mamba3", {"state": 6, "rotary_fraction": 1.0, "decay": "heavy_tail"}, "formula: the recurrence, complex", mamba3),
+    ("lru", {"state": 5}, "formula: the impulse response, complex", lru),
+    ("attention", {"heads": 4, "kv_heads": 2, "sinks": True, "window": 9}, "fla: naive_parallel_attn", attention),
+    ("attention", {"heads": 3, "forget": True, "output_gate": True}, "fla: naive_forgetting_attn", attention),
+    ("attention", {"heads": 4, "kv_heads": 1, "sinks": True, "forget": True}, "fla: naive_parallel_attn", attention),
 ]
-PACKAGES = {"fla": "flash-linear-attention", "transformers": "transformers", "own": ""}
+PACKAGES = {"fla": "flash-linear-attention", "transformers": "transformers"}
 
 
 def errors(case: tuple[str, dict[str, Any], str, Reference], length: int, width: int = 12) -> tuple[float, float]:
@@ -282,10 +294,10 @@ def relative(a: Tensor, b: Tensor) -> float:
 
 
 def title(case: tuple[str, dict[str, Any], str, Reference]) -> str:
-    return "-".join([case[0], *(f"{name}={value}" for name, value in case[1].items()), case[2]])
+    return "-".join([case[0], *(f"{name}={value}" for name, value in case[1].items()), case[2].partition(":")[0]])
 
 
-@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("length", [pytest.param(n, marks=() if n in (1, 65) else pytest.mark.long) for n in LENGTHS])
 @pytest.mark.parametrize("case", CASES, ids=title)
 def test_outputs_and_gradients_are_the_references(case, length):
     of_output, of_gradients = errors(case, length)
@@ -298,18 +310,20 @@ def table() -> str:
     lines = ["| mixer | options | reference | " + " | ".join(f"length {n}" for n in LENGTHS) + " |"]
     lines.append("|" + "---|" * (3 + len(LENGTHS)))
     for case in CASES:
-        kind, options, package, reference = case
-        version = f"{PACKAGES[package]} {metadata.version(PACKAGES[package])}" if PACKAGES[package] else "formula"
+        kind, options, (package, _, name) = *case[:2], case[2].partition(": ")
+        whose = (
+            f"{PACKAGES[package]} {metadata.version(PACKAGES[package])}: `{name}`" if package in PACKAGES else case[2]
+        )
         cells = [f"{a:.0e} / {b:.0e}" for a, b in (errors(case, n) for n in LENGTHS)]
         chosen = ", ".join(f"{name}: {value}" for name, value in options.items())
-        lines.append(f"| `{kind}` | {chosen} | {version}, `{reference.__name__}` | " + " | ".join(cells) + " |")
+        lines.append(f"| `{kind}` | {chosen} | {whose} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
     head = (
         "# Parity of mixers with references\n\nLargest error of the outputs / of the gradients of the input and all weights, "
-        "relative to the largest\nnumber, in float64. Written by `python tests/mixers/test_parity.py`, which also names "
-        "what each reference is.\n\n"
+        "relative to the largest\nnumber, in float64. A reference is a package's own layer or plain function with our weights, "
+        "or the paper's formula\nwritten a second time. Written by `python tests/mixers/test_parity.py`.\n\n"
     )
     Path(__file__).parents[2].joinpath("benchmarks", "parity.md").write_text(head + table() + "\n")
