@@ -30,7 +30,8 @@ ALL_COLOURS = (
     "#994455",
     "#BBBBBB",
 )
-"""Okabe & Ito's palette, then Tol's muted one and some of his others: the mixers that are seen most often are the easiest to tell apart."""
+"""Okabe & Ito's palette, then Tol's muted one and some of his others: the mixers that are seen most often are the easiest to
+tell apart."""
 
 
 def written(label: str) -> str:

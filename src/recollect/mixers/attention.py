@@ -99,7 +99,7 @@ class Attention(Mixer):
 
     @torch.no_grad()
     def initialise(self) -> None:
-        """The model has drawn the projections by its own law: here they get another where that is asked for."""
+        """The model has drawn the projections by its own law: here they get another where `init` names one."""
         if self.init == "normal":
             return
         if self.init == "pytorch":
@@ -164,7 +164,7 @@ class Attention(Mixer):
 
     def _log_forget(self, x: Tensor) -> Tensor:
         """The logarithms of the forget gates: (batch, h, length)."""
-        assert self.forget is not None, "only a mixer with forget gates asks for them"
+        assert self.forget is not None, "called only where there are forget gates"
         return nn.functional.logsigmoid(self.forget(x)).transpose(1, 2)
 
     def _finish(self, y: Tensor, x: Tensor) -> Tensor:

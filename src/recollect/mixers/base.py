@@ -32,7 +32,7 @@ class Mixer(nn.Module):
     """A sequence mixer with a parallel and a recurrent form."""
 
     wants_positions: ClassVar[bool] = False
-    """Whether a model of it gets learned positions unless told otherwise. It is not inherited; any module may have it."""
+    """Whether a model of it gets learned positions by default. It is not inherited; any module may have it."""
     version: int = 1
     """The version of this mixer's law. It is raised when what the mixer computes by default, or what it starts from, changes, so
     that runs from before and after the change are never taken for the same."""

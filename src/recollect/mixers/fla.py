@@ -82,7 +82,7 @@ def fla_mixer(kind: str) -> type[FlaLayer]:
 
 
 def fla_source() -> str:
-    """What tells apart the runs of two versions of the package."""
+    """The version of the package, which is part of a run."""
     return f"fla {VERSION}"
 
 

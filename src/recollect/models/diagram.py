@@ -16,7 +16,7 @@ def model_card(spec: ModelSpec, task: Task, seeded: Model) -> RenderableType:
 
 
 def diagram(spec: ModelSpec, task: Task) -> str:
-    """The flow from tokens to logits, one box a layer (equal neighbours drawn once)."""
+    """The flow from tokens to logits, one box per layer (equal neighbours are drawn once)."""
     blocks = spec.layer_blocks()
     groups: list[tuple[BlockSpec, int]] = []
     for block in blocks:
@@ -99,12 +99,12 @@ def _part(name: str) -> str:
 
 
 def costs(model: Model, task: Task) -> str:
-    """State and operations, where every mixer tells them."""
+    """State and operations, where every mixer has them."""
     length = task.row_length
     answers = task.batch(0, "show", 1).answers.shape[1]
     try:
-        state = f"{model.state_size(length):,} elements a sequence after {length} tokens"
-        flops = f"{model.flops(length, answers) / 1e6:,.2f} MFLOP a row forward, logits at {answers} places"
+        state = f"{model.state_size(length):,} elements per sequence after {length} tokens"
+        flops = f"{model.flops(length, answers) / 1e6:,.2f} MFLOP per row forward, logits at {answers} places"
     except AttributeError as error:
-        return f"state and operations unknown: a mixer does not tell them ({error})"
+        return f"state and operations unknown: a mixer does not have them ({error})"
     return f"recurrent state: {state}\noperations:      {flops}"

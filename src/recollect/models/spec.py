@@ -43,7 +43,7 @@ class SecondStream(Spec):
     block: BlockSpec
     """The layer that runs beside the first, on the same input."""
     gate: Literal["scalar", "vector", "none"] = "scalar"
-    """What multiplies the gated stream: one learned number a layer, one a channel, or nothing."""
+    """What multiplies the gated stream: one learned number per layer, one per channel, or nothing."""
     gated: Literal["second", "first"] = "second"
     """Which stream the gate is on."""
 

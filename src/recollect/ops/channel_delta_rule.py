@@ -76,14 +76,14 @@ def channel_delta_rule(q: Tensor, k: Tensor, v: Tensor, e: Tensor, log_alpha: Te
     return y.flatten(2, 3)[:, :, :length]
 
 
-def _between(k: Tensor, kept: Tensor, u: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+def _between(k: Tensor, decay: Tensor, u: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
     """The state before each chunk, and what each chunk writes, U - W S."""
     state = u.new_zeros(*u.shape[:2], k.shape[-1], u.shape[-1])
     states, written = [], []
-    for k_n, kept_n, u_n, w_n in zip(*(x.unbind(2) for x in (k, kept, u, w)), strict=True):
+    for k_n, decay_n, u_n, w_n in zip(*(x.unbind(2) for x in (k, decay, u, w)), strict=True):
         states.append(state)
         written.append(u_n - w_n @ state)
-        state = kept_n * state + k_n.mT @ written[-1]  # (batch, heads, dim, dim_v)
+        state = decay_n * state + k_n.mT @ written[-1]  # (batch, heads, dim, dim_v)
     return torch.stack(states, dim=2), torch.stack(written, dim=2)
 
 
