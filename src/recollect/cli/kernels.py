@@ -45,7 +45,7 @@ def kernels(
     if to is not None:
         write(frame, to)
         console.print(f"{len(frame)} rows written to {to}")
-    if frame["verdict"].isin(["wrong", "fails"]).any():
+    if any(row.verdict in ("wrong", "fails") for row in found):
         raise typer.Exit(1)
 
 

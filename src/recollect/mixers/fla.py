@@ -97,12 +97,12 @@ def layer_class(name: str) -> type[nn.Module]:
             f"{PREFIX}{name} is a layer of flash-linear-attention, which cannot be imported ({error}); install it with "
             "pip install 'recollect[fla]'"
         ) from error
-    found = getattr(layers, name, None)
-    if name not in layers.__all__ or not inspect.isclass(found):
+    cls: Any = getattr(layers, name, None)
+    if name not in layers.__all__ or not inspect.isclass(cls):
         raise SpecError(f"flash-linear-attention {VERSION} has no layer {name!r}: {nearest(name, layers.__all__)}")
-    if not set(WIDTHS) & set(inspect.signature(found.__init__).parameters):
+    if not set(WIDTHS) & set(inspect.signature(cls.__init__).parameters):
         raise SpecError(f"{PREFIX}{name} does not take a width, so it is no mixer by itself")
-    return found
+    return cls
 
 
 def _constructor(cls: type[nn.Module]) -> Any:

@@ -70,12 +70,11 @@ class Layer(nn.Module):
         self.norm_mixer = norm_of(spec)
         self.mixer: Any = block.mixer.build(spec.width, **context, canon="B" in block.canon)
         self.norm_mlp = norm_of(spec) if block.mlp != "none" else None
+        self.mlp: Any = nn.Identity()
         if block.mlp in ("gelu", "swiglu"):
             self.mlp = MLP(
                 spec.width, round(spec.width * spec.mlp_ratio), gated=block.mlp == "swiglu", canon="D" in block.canon
             )
-        else:
-            self.mlp = nn.Identity()
         self.canon_mixer = Canon(spec.width) if "A" in block.canon else None
         self.canon_mlp = Canon(spec.width) if "C" in block.canon else None
 
