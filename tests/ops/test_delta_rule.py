@@ -74,6 +74,13 @@ def test_a_written_value_is_read_back_and_overwritten():
     assert y.flatten().tolist() == [0, 0, 2, 1, 3]
 
 
+def test_one_key_whose_sign_flips_stays_exact_in_float32():
+    q, k, v, beta, _ = (t.detach() for t in inputs(1000, dtype=torch.float32, lead=(1, 2)))
+    tensors = [q, k[:, :, :1].expand_as(k), v, torch.where(torch.arange(1000) % 5 == 0, beta, 2.0)]
+    y, exact = delta_rule(*tensors), delta_rule_definition(*(t.double() for t in tensors))
+    assert relative(y.double(), exact) < 1e-4
+
+
 @pytest.mark.parametrize("same_key", [False, True])
 def test_gates_at_their_ends_in_float32(same_key):
     length = 4096
