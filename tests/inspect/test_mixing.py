@@ -106,6 +106,18 @@ ROUTES = {
         lambda m, x: by_head(m, m.conv(m.qkv(x))[..., 2 * WIDTH :]),
         lambda m, x, y: m.out(normed(m, y) * silu(m.z(x))),
     ),
+    "deltaproduct": (
+        lambda m, x: heads_first(m.conv(m.qkv(x))[..., 3 * WIDTH :].unflatten(-1, (2 * m.heads, -1))),
+        lambda m, x, y: m.out(m.norm(tokens_first(y).unflatten(2, (2, -1)).sum(2)).flatten(-2)),
+    ),
+    "kda": (
+        lambda m, x: by_head(m, m.conv(m.qkv(x))[..., 2 * WIDTH :]),
+        lambda m, x, y: m.out(normed(m, y) * torch.sigmoid(m.z(x))),
+    ),
+    "gated_deltanet2": (
+        lambda m, x: by_head(m, m.conv(m.qkv(x))[..., 2 * WIDTH :] * torch.sigmoid(m.write(x))),
+        lambda m, x, y: m.out(normed(m, y) * torch.sigmoid(m.z(x))),
+    ),
     "gla": (
         lambda m, x: by_head(m, m.qkv(x)[..., 2 * m.heads * m.key_dim :]),
         lambda m, x, y: m.out(normed(m, y) * silu(m.r(x))),
@@ -122,6 +134,10 @@ ROUTES = {
     "mamba2": (
         lambda m, x: by_head(m, m.conv(mamba2_parts(m, x)[1])[..., : m.out.in_features]),
         lambda m, x, y: m.out(m.norm(joined(y) * silu(mamba2_parts(m, x)[0]))),
+    ),
+    "mamba3": (
+        lambda m, x: by_head(m, m.in_proj(x)[..., m.sizes[0] : 2 * m.sizes[0]]),
+        lambda m, x, y: m.out(joined(y) * silu(m.in_proj(x)[..., : m.sizes[0]])),
     ),
     "rwkv": (
         lambda m, x: by_channel(m.value(token_shift(m, x, 1 - m.time_mix_v))),
@@ -146,6 +162,7 @@ CASES = [(kind, {}) for kind in ROUTES] + [
     ("attention", {"heads": 2, "positions": "rotary", "rotary_fraction": 0.5}),
     ("attention", {"heads": 2, "positions": "alibi", "window": 5}),
     ("attention", {"positions": "relative"}),
+    ("attention", {"heads": 2, "forget": True, "sinks": True}),
     ("linear_attention", {"feature": "identity", "heads": 2}),
     ("linear_attention", {"feature": "taylor", "feature_dim": 3}),
     ("mamba2", {"head_dim": 4, "groups": 2}),
@@ -166,7 +183,7 @@ def test_the_matrix_times_the_values_is_what_the_mixer_computes(kind, options):
 
 
 def test_every_built_in_mixer_that_has_a_matrix_is_tried():
-    assert set(MIXERS) - {"lstm", "based"} == set(ROUTES)  # Based is made of mixers that have one each
+    assert set(MIXERS) - {"lstm", "based", "lru"} == set(ROUTES)  # Based is made of mixers that have one each
 
 
 @pytest.mark.parametrize("conv", ["k", "qkv"])

@@ -43,6 +43,18 @@ def by_head(weight, heads):
     return weight.unflatten(0, (3, heads, -1)).transpose(0, 1).flatten(0, 2)
 
 
+def test_key_heads_must_divide_the_heads_and_mimetic_pairs_them():
+    with pytest.raises(SpecError, match="kv_heads 3 does not divide 4 heads; choose from: 1, 2, 4"):
+        Attention(16, heads=4, kv_heads=3)
+    with pytest.raises(SpecError, match="leave out kv_heads"):
+        Attention(16, heads=4, kv_heads=2, init="mimetic")
+
+
+def test_fewer_key_heads_hold_a_smaller_state():
+    assert Attention(16, heads=4, kv_heads=1).state_size(10) == 10 * 2 * 4
+    assert Attention(16, heads=4, kv_heads=1, forget=True, window=3).state_size(10) == 3 * (2 * 4 + 4)
+
+
 @pytest.mark.parametrize("length", [1, 2, 63, 65, 257])
 @pytest.mark.parametrize(("width", "heads", "fraction"), [(64, 4, 0.25), (64, 4, 1.0), (48, 2, 0.5)])
 def test_gpt_neox_parity(length, width, heads, fraction):

@@ -24,6 +24,7 @@ CASES: list[tuple[str, dict]] = [
     ("attention", {"heads": 2, "window": 5}),
     ("attention", {"heads": 2, "qk_norm": True, "init": "mimetic", "base_width": 8}),
     ("attention", {"heads": 2, "positions": "rotary", "conv": "qkv", "conv_activation": "silu", "window": 9}),
+    ("attention", {"heads": 4, "kv_heads": 2, "sinks": True, "window": 9, "forget": True, "output_gate": True}),
     ("linear_attention", {}),
     ("linear_attention", {"heads": 2, "feature": "relu", "conv": "kv"}),
     ("linear_attention", {"heads": 4, "feature": "identity", "bias": False}),
@@ -60,12 +61,17 @@ CASES: list[tuple[str, dict]] = [
     ("s6", {"state": 5, "dt_rank": 2}),
     ("mamba2", {}),
     ("mamba2", {"state": 8, "head_dim": 8, "groups": 2, "expand": 3, "kernel": 2}),
+    ("mamba3", {"state": 8}),
+    ("lru", {}),
     ("deltanet", {}),
     ("deltanet", {"heads": 4, "kernel": 2}),
-    ("deltanet", {"expand_v": 3, "norm_eps": 1e-3}),
+    ("deltanet", {"expand_v": 3, "norm_eps": 1e-3, "beta_max": 2.0}),
     ("gated_deltanet", {}),
     ("gated_deltanet", {"expand_v": 2, "norm_eps": 1e-6}),
     ("gated_deltanet", {"heads": 1}),
+    ("deltaproduct", {}),
+    ("kda", {}),
+    ("gated_deltanet2", {}),
     ("gla", {}),
     ("gla", {"heads": 1, "rank": 3, "norm_eps": 1e-3}),
     ("retnet", {}),
@@ -73,10 +79,21 @@ CASES: list[tuple[str, dict]] = [
     ("lstm", {}),
     ("lstm", {"hidden": 24}),
 ]
+MORE_CASES: list[tuple[str, dict]] = [
+    ("attention", {"heads": 2, "kv_heads": 1, "forget": True, "positions": "alibi", "canon": True}),
+    ("mamba3", {"state": 6, "head_dim": 8, "groups": 2, "rotary_fraction": 1.0, "decay": "heavy_tail"}),
+    ("lru", {"state": 5, "r_min": 0.9, "max_phase": 0.5}),
+    ("deltaproduct", {"steps": 3, "forget": True, "output_gate": True, "expand_v": 2, "beta_max": 1.0}),
+    ("kda", {"heads": 4, "expand_v": 2, "kernel": 2, "beta_max": 2.0}),
+    ("gated_deltanet2", {"heads": 4, "expand_v": 2, "kernel": 2, "beta_max": 2.0}),
+]
+"""Cases of the long tests."""
+NEW = {kind for kind, _ in MORE_CASES} - {"attention"}
+"""Mixers that the long tests alone try with two threads."""
 ROUNDED = {"hyena", "h3"}
 """Those that convolve by FFT, which is causal only to rounding."""
-NOT_LINEAR = {"lstm", "based"}
-"""Those without values that all else could be held fixed for; Based is made of two mixers that have them."""
+NOT_LINEAR = {"lstm", "based", "lru"}
+"""Those without values that all else could be held fixed for; Based is made of two mixers that have them; LRU's are complex."""
 
 
 def name(case: tuple[str, dict]) -> str:
@@ -89,7 +106,9 @@ class TestBuiltIn(MixerConformance):
 
     length = 65
 
-    @pytest.fixture(autouse=True, params=CASES, ids=name)
+    @pytest.fixture(
+        autouse=True, params=[*CASES, *(pytest.param(c, marks=pytest.mark.long) for c in MORE_CASES)], ids=name
+    )
     def case(self, request: pytest.FixtureRequest) -> None:
         self.kind, self.chosen = request.param
         self.exact_causality = not (self.kind in ROUNDED or self.chosen.get("implicit"))
@@ -114,9 +133,10 @@ def test_rows_longer_than_any_chunk(kind: str):
 
 
 ODD = {
-    **{kind: {"heads": 3} for kind in ("attention", "linear_attention", "deltanet", "gated_deltanet", "gla")},
+    **{kind: {"heads": 3} for kind in ("attention", "linear_attention", "deltanet", "gated_deltanet", "gla",
+                                        "deltaproduct", "kda", "gated_deltanet2")},
     "retnet": {"heads": 1}, "h3": {"head_dim": 3}, "rwkv6": {"head_dim": 5}, "rwkv7": {"head_dim": 5},
-    "mamba2": {"head_dim": 5, "groups": 3},
+    "mamba2": {"head_dim": 5, "groups": 3}, "mamba3": {"state": 6, "head_dim": 5, "groups": 3},
 }  # fmt: skip
 
 
@@ -132,8 +152,14 @@ def test_no_built_in_mixer_is_missing():
     assert {kind for kind, _ in CASES} == set(MIXERS)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("kind", list(MIXERS))
+@pytest.mark.parametrize(
+    ("kind", "threads"),
+    [
+        pytest.param(kind, threads, marks=pytest.mark.long if threads == 2 and kind in NEW else ())
+        for kind in MIXERS
+        for threads in (1, 2)
+    ],
+)
 def test_bits_do_not_depend_on_company_at_any_size(kind: str, threads: int):
     """Also where tensors do not fill vectors, for members in any place of a cohort."""
     before = torch.get_num_threads()

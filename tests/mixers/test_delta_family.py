@@ -1,20 +1,24 @@
 """DeltaNet, Gated DeltaNet, GLA and RetNet: agreement with transformers, gates at their ends, wrong options."""
 
 import math
+import sys
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
-from transformers.models.qwen3_next.configuration_qwen3_next import Qwen3NextConfig
-from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
 
 from recollect.mixers.deltanet import DeltaNet
 from recollect.mixers.gated_deltanet import GatedDeltaNet
 from recollect.mixers.gla import GLA
 from recollect.mixers.retnet import RetNet
-from recollect.ops.delta_rule import solve_flops
+from recollect.ops.delta_rule import delta_rule, solve_flops
 from recollect.spec import SpecError
+
+with pytest.MonkeyPatch.context() as hidden:
+    hidden.setitem(sys.modules, "fla", None)  # transformers would take its kernels, which need a GPU
+    from transformers.models.qwen3_next.configuration_qwen3_next import Qwen3NextConfig
+    from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
 
 FAMILY = [DeltaNet, GatedDeltaNet, GLA, RetNet]
 
@@ -89,14 +93,17 @@ def test_gated_deltanet_is_transformers(length, width, heads, options):
         assert relative(p.grad, expected[name]) < 1e-5, name
 
 
-@pytest.mark.parametrize(("options", "eps", "values"), [({}, 1e-5, 4), ({"norm_eps": 0.1, "expand_v": 2}, 0.1, 8)])
+@pytest.mark.parametrize(
+    ("options", "eps", "values"),
+    [({}, 1e-5, 4), ({"norm_eps": 0.1, "expand_v": 2}, 0.1, 8), ({"beta_max": 2}, 1e-5, 4)],
+)
 def test_deltanet_written_out(options, eps, values):
     mixer = DeltaNet(12, heads=3, **options).double()
     x = torch.randn(2, 10, 12, dtype=torch.float64)
     parts = mixer.conv(mixer.qkv(x)).split((12, 12, 3 * values), dim=-1)
     q, k, v = (t.unflatten(-1, (3, -1)) for t in parts)
     q, k = (t / (t.square().sum(-1, keepdim=True) + 1e-6).sqrt() for t in (q, k))
-    beta = torch.sigmoid(mixer.beta(x))
+    beta = options.get("beta_max", 1) * torch.sigmoid(mixer.beta(x))
     memory, out = torch.zeros(2, 3, values, 4, dtype=torch.float64), []  # (values, keys), as in the paper
     for t in range(10):
         outer = k[:, t, :, :, None] * k[:, t, :, None, :]
@@ -106,6 +113,14 @@ def test_deltanet_written_out(options, eps, values):
     y = torch.stack(out, 1)
     y = y / (y.square().mean(-1, keepdim=True) + eps).sqrt()
     torch.testing.assert_close(mixer(x), mixer.out(y.flatten(2)))
+
+
+def test_beta_of_two_flips_the_sign_of_what_a_key_holds():
+    """A write of zero with beta 2 negates what is held: after n of them the sign is the parity of n."""
+    k = torch.tensor([[[[1.0, 0.0]]]]).expand(1, 1, 6, 2)
+    v = torch.tensor([1.0, 0, 0, 0, 0, 0])[None, None, :, None]
+    beta = torch.tensor([[[1.0, 2, 2, 2, 2, 2]]])
+    assert delta_rule(k, k, v, beta).flatten().tolist() == [1, -1, 1, -1, 1, -1]
 
 
 @pytest.mark.parametrize(("options", "eps"), [({}, 1e-5), ({"norm_eps": 0.1}, 0.1)])
@@ -195,6 +210,9 @@ def test_ranks_and_kernels_must_be_positive():
             mixer(8, kernel=0)
         with pytest.raises(SpecError, match="expand_v 0"):
             mixer(8, expand_v=0)
+        for beta_max in (0, 2.5):
+            with pytest.raises(SpecError, match=f"beta_max {beta_max}"):
+                mixer(8, beta_max=beta_max)
 
 
 @pytest.mark.parametrize("mixer", FAMILY)

@@ -46,6 +46,11 @@ CASES: list[tuple[str, dict, dict[str, float]]] = [  # a mixer, its options, and
     ("mamba", {"dt_init": "zero"}, {"in_proj": SMALL, "ssm.x_proj": SMALL, "ssm.dt_proj": SMALL, "out": OUT}),
     ("deltanet", {}, {"qkv": SMALL, "out": OUT}),
     ("gated_deltanet", {"expand_v": 2}, {"qkv": SMALL, "z": SMALL, "out": OUT}),
+    ("mamba3", {}, {"in_proj": SMALL, "out": OUT}),
+    ("lru", {}, {"B": 128**-0.5, "out": 64**-0.5 / math.sqrt(2 * LAYERS)}),
+    ("deltaproduct", {"output_gate": True}, {"qkv": SMALL, "beta": SMALL, "z": SMALL, "out": OUT}),
+    ("kda", {}, {"qkv": SMALL, "decay.0": SMALL, "decay.1": SMALL, "z.1": SMALL, "out": OUT}),
+    ("gated_deltanet2", {}, {"qkv": SMALL, "beta": SMALL, "write": SMALL, "out": OUT}),
     ("gla", {}, {"qkv": SMALL, "r": SMALL, "out": OUT}),
 ]  # fmt: skip
 
@@ -76,6 +81,47 @@ def test_mambas_step_size_can_start_without_a_bias(options):
     ssm = second_mixer("mamba", dt_init="zero", **options).ssm
     assert (ssm.dt_proj.bias == 0).all()
     torch.testing.assert_close(ssm.A_log[0].exp(), torch.arange(1.0, 17.0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"), [("kda", {}), ("gated_deltanet2", {}), ("deltaproduct", {"forget": True})]
+)
+def test_decays_of_the_delta_family_start_as_published(kind, options):
+    mixer = second_mixer(kind, **options)
+    dt, rate = softplus(mixer.dt_bias), mixer.A_log.exp()
+    assert 0.99e-3 <= dt.min() <= dt.max() <= 0.101
+    assert (0.01 if options else 1) <= rate.min() <= rate.max() <= 16
+
+
+def test_lrus_decays_start_on_the_ring_and_its_state_keeps_the_inputs_size():
+    mixer = second_mixer("lru", r_min=0.5, r_max=0.9, max_phase=1.0)
+    size = (-mixer.nu_log.exp()).exp()
+    assert 0.5 <= size.min() <= size.max() <= 0.9
+    assert 0 < mixer.theta_log.exp().min() <= mixer.theta_log.exp().max() <= 1
+    torch.testing.assert_close(mixer.gamma_log.exp(), (1 - size**2).sqrt())
+
+
+def test_mamba3_starts_with_published_steps_and_biases():
+    mixer = second_mixer("mamba3")
+    assert 0.99e-3 <= softplus(mixer.dt_bias).min() <= softplus(mixer.dt_bias).max() <= 0.101
+    assert all((t == 1).all() for t in (mixer.B_bias, mixer.C_bias, mixer.D))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("mamba3", {"state": 5}, "choose an even state"),
+        ("mamba3", {"rotary_fraction": 0.0}, "no pair of channels to turn"),
+        ("mamba3", {"groups": 3}, "groups 3 does not divide 2 heads; choose from: 1, 2"),
+        ("lru", {"r_min": 0.9, "r_max": 0.5}, "r_min < r_max"),
+        ("lru", {"max_phase": 7.0}, "up to 2 pi"),
+        ("lru", {"state": -1}, "state -1 is negative"),
+        ("deltaproduct", {"steps": 0}, "steps 0 is too small"),
+    ],
+)
+def test_options_out_of_range_are_refused(kind, options, message):
+    with pytest.raises(SpecError, match=message):
+        second_mixer(kind, **options)
 
 
 def test_a_mimetic_start_survives_pytorchs_law():

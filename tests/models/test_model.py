@@ -30,6 +30,8 @@ FRAMES = {
     "untied swiglu rms": {"tie": False, "mlp": "swiglu", "norm": "rms"},
     "identity": {"mlp": "identity", "positions": "sinusoidal"},
     "relative mamba": {"mixer": "mamba", "positions": "relative"},
+    "canon": {"mixer": ATTENTION["mixer"], "canon": "ABCD"},
+    "canon, swiglu, parallel": {"mixer": "mamba2", "canon": "ACD", "mlp": "swiglu", "parallel": True},
 }
 
 
@@ -254,3 +256,42 @@ def test_bad_models_are_refused_with_the_value_and_the_choices(fields, message):
 def test_a_row_beyond_the_table_of_positions_is_refused():
     with pytest.raises(SpecError, match=r"a row of 13 tokens is longer than the table of learned positions \(12\)"):
         model_of({})(torch.zeros(1, 13, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("mlp", ["gelu", "swiglu"])
+def test_canon_layers_stand_in_four_places(mlp):
+    """The layer of a model with all four, written out from its weights."""
+    layer = model_of({"mixer": ATTENTION["mixer"], "canon": "ABCD", "mlp": mlp, "layers": 1}).layers[0]
+    x = torch.randn(2, 9, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+
+    def canon(part, seen):
+        taps, padded = part.weight, nn.functional.pad(seen, (0, 0, 3, 0))
+        return seen + sum(padded[:, j : j + 9] * taps[:, j] for j in range(4))
+
+    mixer = layer.mixer
+    q, k, v = canon(mixer.canon, mixer.qkv(canon(layer.canon_mixer, layer.norm_mixer(x)))).chunk(3, -1)
+    q, k, v = (t.unflatten(-1, (2, -1)).transpose(1, 2) for t in (q, k, v))
+    attended = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    mixed = mixer.out(attended.transpose(1, 2).flatten(2))
+    hidden = canon(layer.mlp.canon, layer.mlp.into(canon(layer.canon_mlp, layer.norm_mlp(x + mixed))))
+    if mlp == "gelu":
+        hidden = nn.functional.gelu(hidden)
+    else:
+        left, right = hidden.chunk(2, -1)
+        hidden = nn.functional.silu(left) * right
+    torch.testing.assert_close(layer(x), mixed + layer.mlp.out(hidden), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"mixer": "mamba", "canon": "AB"}, "B stands inside attention, and mamba has no place for it"),
+        ({"canon": "C", "mlp": "none"}, "C and D belong to an MLP"),
+        ({"canon": "D", "mlp": "identity"}, "C and D belong to an MLP"),
+        ({"pattern": "T", "blocks": {"T": ATTENTION}, "canon": "A"}, "give it in `blocks`"),
+        ({"canon": "BA"}, "match pattern"),
+    ],
+)
+def test_a_canon_layer_without_a_place_is_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        ModelSpec(**fields)

@@ -1,14 +1,19 @@
 """The delta rule: the chunked form is the recurrence, with gates near 0 and 1, and agrees with transformers."""
 
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.func import vmap
 from torch.utils.flop_counter import FlopCounterMode
-from transformers.models.qwen3_next import modeling_qwen3_next as qwen
 
 from recollect.ops.delta_rule import delta_rule, delta_rule_definition, delta_rule_flops, solve_flops
+
+with pytest.MonkeyPatch.context() as hidden:
+    hidden.setitem(sys.modules, "fla", None)  # transformers would take its kernels, which need a GPU
+    from transformers.models.qwen3_next import modeling_qwen3_next as qwen
 
 LENGTHS = [1, 2, 63, 65, 257]
 
@@ -67,6 +72,13 @@ def test_a_written_value_is_read_back_and_overwritten():
     q = F.one_hot(torch.tensor([0, 0, 0, 1, 0]), 4).double()[None, None]
     y = delta_rule(q, k, v, torch.ones(1, 1, 5, dtype=torch.float64))
     assert y.flatten().tolist() == [0, 0, 2, 1, 3]
+
+
+def test_one_key_whose_sign_flips_stays_exact_in_float32():
+    q, k, v, beta, _ = (t.detach() for t in inputs(1000, dtype=torch.float32, lead=(1, 2)))
+    tensors = [q, k[:, :, :1].expand_as(k), v, torch.where(torch.arange(1000) % 5 == 0, beta, 2.0)]
+    y, exact = delta_rule(*tensors), delta_rule_definition(*(t.double() for t in tensors))
+    assert relative(y.double(), exact) < 1e-4
 
 
 @pytest.mark.parametrize("same_key", [False, True])

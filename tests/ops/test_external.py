@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from recollect.ops import external
+from recollect.ops.channel_delta_rule import _either_kda, channel_delta_rule_definition
 from recollect.ops.delta_rule import _gated, _plain, delta_rule_definition
 from recollect.ops.gated_linear_attention import _either as _gla
 from recollect.ops.gated_linear_attention import gated_linear_attention_definition
@@ -186,6 +187,11 @@ def head_first(definition):
     return lambda *tensors: definition(*(t.transpose(1, 2) for t in tensors)).transpose(1, 2)
 
 
+def kda_definition(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor) -> Tensor:
+    beta = beta[..., None]
+    return channel_delta_rule_definition(q, k, beta * v, beta * k, log_alpha)
+
+
 def cases() -> dict[str, tuple]:
     """The op, its definition and the tensors of two members; B and C of ssd are shared by its heads."""
     torch.manual_seed(0)
@@ -198,6 +204,7 @@ def cases() -> dict[str, tuple]:
         "gated_delta_rule": (_gated, delta, [q, k, v, beta, log_alpha]),
         "ssd": (_ssd, ssd_definition, [v, log_alpha, k[:, :, :, :1], q[:, :, :, :1]]),
         "gated_linear_attention": (_gla, head_first(gated_linear_attention_definition), [q, k, v, log_alphas]),
+        "kda": (_either_kda, head_first(kda_definition), [q, k, v, beta, log_alphas]),
     }
 
 
@@ -233,6 +240,7 @@ def errors(op, definition, tensors: list[Tensor]) -> list[float]:
     return [((a - b).norm() / b.norm()).item() for a, b in zip(got, expected, strict=True)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("op", external.OFFERS)
 def test_their_functions_are_our_definitions(op, request):
     pytest.importorskip("fla", reason="flash-linear-attention is not installed")

@@ -64,17 +64,17 @@ def hard_decays(value: float) -> list[Tensor]:
     return [*others, torch.where(torch.arange(65) % 7 == 3, value, 1e-3 * log_alpha)]
 
 
-def one_key() -> list[Tensor]:
-    """All keys the same, and mostly overwritten in full: powers of A are large."""
+def one_key(most: float) -> list[Tensor]:
+    """All keys the same, and mostly written with a beta of `most`: 1 overwrites in full, 2 flips the sign of what is held."""
     q, k, v, beta = inputs(1, 1, 65, 1, 8, 8, False)
     k = k[:, :, :, :1].expand_as(k)
-    return [q, k, v, torch.where(torch.arange(65) % 3 == 0, beta, 1.0)]
+    return [q, k, v, torch.where(torch.arange(65) % 3 == 0, most * beta, most)]
 
 
 def measured_cases() -> dict[str, dict[str, float]]:
     found = {case: errors(inputs(*sizes)) for case, sizes in CASES.items()}
     hard = {f"decays of {value}": errors(hard_decays(value)) for value in (-30.0, -1e4, -torch.inf)}
-    return found | hard | {"one key": errors(one_key())}
+    return found | hard | {f"one key, beta {most}": errors(one_key(most)) for most in (1.0, 2.0)}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -90,8 +90,10 @@ def test_tokens_that_forget_everything_spoil_nothing(value, measured):
         assert error < 1e-4, f"{name} is off by {error}"
 
 
-def test_a_key_written_again_and_again_is_exact(measured):
-    for name, error in measured["one key"].items():
+@pytest.mark.parametrize("most", [1.0, 2.0])
+def test_a_key_written_again_and_again_is_exact(most, measured):
+    """Powers of A are large then."""
+    for name, error in measured[f"one key, beta {most}"].items():
         assert error < 1e-4, f"{name} is off by {error}"
 
 

@@ -8,6 +8,7 @@ from recollect.cli import (
     demo,
     evaluate,
     export,
+    kernels,
     merge,
     papers,
     plan,
@@ -22,6 +23,7 @@ from recollect.cli import (
 from recollect.cli.app import app, main
 
 __all__ = [
-    "app", "bench", "demo", "evaluate", "export", "main", "merge", "papers", "plan", "probe", "report", "reproduce", "results",
+    "app", "bench", "demo", "evaluate", "export", "kernels",
+    "main", "merge", "papers", "plan", "probe", "report", "reproduce", "results",
     "run", "show", "status",
 ]  # fmt: skip

@@ -54,6 +54,23 @@ def _facts(record: Any) -> dict[str, str]:
     return shown
 
 
+def kernels_table(found: pd.DataFrame) -> Table:
+    """Every form of each op: right or wrong here, by how much, and milliseconds of a forward and backward pass."""
+    table = Table("op", "form", "version", "here", title="kernels against definitions in float64", title_justify="left")
+    for heading in ("error", "of gradients", "ms per pass"):
+        table.add_column(heading, justify="right")
+    table.add_column("why not")
+    styles = {"right": "green", "wrong": "bold red", "fails": "bold red", "not here": "dim"}
+    rows = found.to_dict("records")
+    for i, row in enumerate(rows):
+        numbers = ("-" if pd.isna(row[name]) else f"{row[name]:.1e}" for name in ("output", "gradients"))
+        ms = "-" if pd.isna(row["ms"]) else f"{row['ms']:.3g}"
+        verdict = f"[{styles[row['verdict']]}]{row['verdict']}[/]"
+        last = i + 1 == len(rows) or rows[i + 1]["op"] != row["op"]
+        table.add_row(row["op"], row["form"], row["version"], verdict, *numbers, ms, row["note"], end_section=last)
+    return table
+
+
 def comparison_table(records: list[dict[str, Any]], title: str) -> Table:
     """Every model's best accuracy (mean over seeds), its window, and how soon a run of it ended as solved."""
     table = Table("model", title=title, title_justify="left")

@@ -10,6 +10,7 @@ WRITTEN = {
     "attention": "Attention", "hyena": "Hyena", "mamba": "Mamba", "deltanet": "DeltaNet", "mamba2": "Mamba-2", "h3": "H3",
     "rwkv": "RWKV-4", "based": "Based", "gated_deltanet": "Gated DeltaNet", "gla": "GLA", "linear_attention": "Linear attention",
     "s6": "S6", "retnet": "RetNet", "base_conv": "BaseConv", "rwkv6": "RWKV-6", "rwkv7": "RWKV-7", "lstm": "LSTM",
+    "deltaproduct": "DeltaProduct", "kda": "KDA", "gated_deltanet2": "Gated DeltaNet-2", "mamba3": "Mamba-3", "lru": "LRU",
 }  # fmt: skip
 """Mixers as people write them; their order is that of their looks."""
 ALL_COLOURS = (
@@ -23,8 +24,14 @@ ALL_COLOURS = (
     "#AA4499",
     "#88CCEE",
     "#DDCC77",
+    "#EE3377",
+    "#6699CC",
+    "#997700",
+    "#994455",
+    "#BBBBBB",
 )
-"""Okabe & Ito's palette, then Tol's muted one: the mixers that are seen most often are the easiest to tell apart."""
+"""Okabe & Ito's palette, then Tol's muted one and some of his others: the mixers that are seen most often are the easiest to
+tell apart."""
 
 
 def written(label: str) -> str:

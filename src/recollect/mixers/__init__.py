@@ -7,7 +7,26 @@ from recollect.spec.registry import Registry
 if TYPE_CHECKING:
     from torch.nn import Module
 
-MIXERS: "Registry[type[Module]]" = Registry(
+
+class Mixers(Registry["type[Module]"]):
+    """The registry of mixers, which also finds layers of flash-linear-attention as `fla:LayerName`."""
+
+    def find(self, name: str) -> "type[Module]":
+        if name.startswith("fla:"):
+            from recollect.mixers.fla import fla_mixer  # brings torch along
+
+            return fla_mixer(name)
+        return super().find(name)
+
+    def source(self, name: str) -> str:
+        if name.startswith("fla:"):
+            from recollect.mixers.fla import fla_source
+
+            return fla_source()
+        return super().source(name)
+
+
+MIXERS = Mixers(
     "mixer",
     group="recollect.mixers",
     base="torch.nn:Module",
@@ -24,8 +43,13 @@ MIXERS: "Registry[type[Module]]" = Registry(
         "mamba": "recollect.mixers.mamba:Mamba",
         "s6": "recollect.mixers.mamba:S6",
         "mamba2": "recollect.mixers.mamba2:Mamba2",
+        "mamba3": "recollect.mixers.mamba3:Mamba3",
+        "lru": "recollect.mixers.lru:LRU",
         "deltanet": "recollect.mixers.deltanet:DeltaNet",
         "gated_deltanet": "recollect.mixers.gated_deltanet:GatedDeltaNet",
+        "deltaproduct": "recollect.mixers.deltaproduct:DeltaProduct",
+        "kda": "recollect.mixers.kda:KDA",
+        "gated_deltanet2": "recollect.mixers.gated_deltanet2:GatedDeltaNet2",
         "gla": "recollect.mixers.gla:GLA",
         "retnet": "recollect.mixers.retnet:RetNet",
         "lstm": "recollect.mixers.lstm:LSTM",

@@ -3,10 +3,10 @@
 Any `nn.Module` that maps (batch, length, width) to the same shape and does not look ahead can be trained. The built-in
 ones derive from `Mixer` and add a recurrent form, the size of its state, and a count of operations.
 
-A mixer's constructor takes `width` first and its options by keyword, each with a default. Five keywords are filled in by
+A mixer's constructor takes `width` first and its options by keyword, each with a default. Six keywords are filled in by
 the model where a constructor has them: `length` (the longest row), `layer` and `layers` (which layer, of how many),
-`positions` (the kind of positions the model asks for: "none", "rotary", "alibi", "hard_alibi" or "relative"), and `base_width`
-(the width from which muP scales the model, or 0).
+`positions` (the kind of positions the model asks for: "none", "rotary", "alibi", "hard_alibi" or "relative"), `base_width`
+(the width from which muP scales the model, or 0), and `canon` (whether what it projects its input to passes a Canon layer).
 
 Initialisation: the model draws the weight of every nn.Linear from N(0, 0.02), zeroes its bias, and divides a Linear
 called `out` (the end of a residual branch) by sqrt(2 x layers). Then it calls `initialise()` where a mixer has one, for the
@@ -32,7 +32,7 @@ class Mixer(nn.Module):
     """A sequence mixer with a parallel and a recurrent form."""
 
     wants_positions: ClassVar[bool] = False
-    """Whether a model of it gets learned positions unless told otherwise. It is not inherited; any module may have it."""
+    """Whether a model of it gets learned positions by default. It is not inherited; any module may have it."""
     version: int = 1
     """The version of this mixer's law. It is raised when what the mixer computes by default, or what it starts from, changes, so
     that runs from before and after the change are never taken for the same."""

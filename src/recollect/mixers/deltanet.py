@@ -1,4 +1,9 @@
-"""DeltaNet (Yang et al. 2024): a linear memory that, before it writes a value, takes away what the key already holds.
+"""DeltaNet (Yang et al. 2024): a linear memory that, before it writes a value, removes what it holds for the key.
+
+    S_t = (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T        beta_t = beta_max sigmoid(W_beta x_t)
+
+The matrix in front of S has the eigenvalue 1 - beta_t along k_t. With beta_max 2 it can be negative (Grazzi et al. 2025), so
+that a write can flip the sign of what the memory holds: one layer can then count modulo 2.
 
 Glossary: q, k, v = queries, keys, values; beta = how much is written; alpha = how much is kept (Gated DeltaNet);
 S = the memory; h = heads; d = width / heads, the width of a head's keys.
@@ -15,11 +20,12 @@ from recollect.spec import SpecError
 
 
 class DeltaNet(Mixer):
-    """The delta rule on convolved q, k, v with silu; q and k of length 1, beta in (0, 1), each head's output normalised.
+    """The delta rule on convolved q, k, v with silu; q and k have length 1, and each head's output is normalised.
 
     heads: how many heads the width is split into.
     kernel: length of the short convolutions on q, k and v.
     expand_v: how many times as wide as its keys a head's values are: as many times as large is the memory.
+    beta_max: beta lies between 0 and this; above 1, up to 2, the memory's transition has negative eigenvalues.
     norm_eps: what is added to the mean square in the norm of the output: 1e-5 in flash-linear-attention (fla) and Zoology,
         1e-6 in transformers' Qwen3-Next. At the start the mean square is of that size, so it matters.
 
@@ -27,14 +33,21 @@ class DeltaNet(Mixer):
     does not make smaller.
     """
 
-    def __init__(self, width: int, *, heads: int = 2, kernel: int = 4, expand_v: int = 1, norm_eps: float = 1e-5):
+    def __init__(
+        self, width: int, *, heads: int = 2, kernel: int = 4, expand_v: int = 1, norm_eps: float = 1e-5,
+        beta_max: float = 1.0,
+    ):  # fmt: skip
         super().__init__()
         head_dim = divides("delta rule: heads", heads, width)
         if kernel < 1:
             raise SpecError(f"delta rule: kernel {kernel} is too short; choose 1 or more")
         if expand_v < 1:
             raise SpecError(f"delta rule: expand_v {expand_v} leaves no values; choose 1 or more")
-        self.heads = heads
+        if not 0 < beta_max <= 2:
+            raise SpecError(
+                f"delta rule: beta_max {beta_max} makes the memory grow or stay empty; choose above 0, up to 2"
+            )
+        self.heads, self.beta_max = heads, beta_max
         self.qkv = nn.Linear(width, (2 + expand_v) * width, bias=False)
         self.conv = ShortConv((2 + expand_v) * width, kernel, bias=False, activation="silu")
         self.beta = nn.Linear(width, heads, bias=False)
@@ -47,14 +60,19 @@ class DeltaNet(Mixer):
     def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, h, expand_v d)
         q, k, v = self._split(self.conv(self.qkv(x)))
         log_alpha = self._log_alpha(x)
-        q, k, v, beta = (t.transpose(1, 2) for t in (q, k, v if values is None else values, sigmoid(self.beta(x))))
+        q, k, v, beta = (t.transpose(1, 2) for t in (q, k, v if values is None else values, self._beta(x)))
         return delta_rule(q, k, v, beta, None if log_alpha is None else log_alpha.transpose(1, 2)).transpose(1, 2)
 
     def _split(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries and keys, normalised, (..., h, d) and values (..., h, expand_v d)."""
         width, values = self.out.out_features, self.out.in_features
         q, k, v = (t.unflatten(-1, (self.heads, -1)) for t in qkv.split((width, width, values), dim=-1))
-        return _unit(q) * q.shape[-1] ** -0.5, _unit(k), v
+        return unit(q) * q.shape[-1] ** -0.5, unit(k), v
+
+    def _beta(self, x: Tensor) -> Tensor:
+        """How much is written, (..., h), between 0 and beta_max."""
+        beta = sigmoid(self.beta(x))
+        return beta if self.beta_max == 1 else self.beta_max * beta
 
     def _log_alpha(self, x: Tensor) -> Tensor | None:
         """The log of alpha (..., h); none here: nothing is forgotten but what is overwritten."""
@@ -71,7 +89,7 @@ class DeltaNet(Mixer):
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
         convolved, conv = self.conv.step(self.qkv(x), state["conv"])
         q, k, v = self._split(convolved)  # (batch, h, d)
-        y, memory = delta_rule_step(q, k, v, sigmoid(self.beta(x)), self._log_alpha(x), state["S"])
+        y, memory = delta_rule_step(q, k, v, self._beta(x), self._log_alpha(x), state["S"])
         return self._finish(y, x), {"S": memory, "conv": conv}
 
     @property
@@ -84,6 +102,6 @@ class DeltaNet(Mixer):
         return maps + self.heads * delta_rule_flops(length, *self._dims)
 
 
-def _unit(x: Tensor) -> Tensor:
+def unit(x: Tensor) -> Tensor:
     """x with length 1, and no jump where it is zero."""
     return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + 1e-6)

@@ -23,6 +23,7 @@ class GatedDeltaNet(DeltaNet):
     kernel: length of the short convolutions on q, k and v.
     expand_v: how many times as wide as its keys a head's values are: as many times as large is the memory. 2 in
         flash-linear-attention (fla) and Zoology.
+    beta_max: beta lies between 0 and this; above 1, up to 2, the memory's transition has negative eigenvalues.
     norm_eps: what is added to the mean square in the norm of the output: 1e-5 in fla and Zoology, 1e-6 in transformers'
         Qwen3-Next. At the start the mean square is of that size, so it matters.
 
@@ -30,8 +31,11 @@ class GatedDeltaNet(DeltaNet):
     theirs, which is Mamba2's.
     """
 
-    def __init__(self, width: int, *, heads: int = 2, kernel: int = 4, expand_v: int = 1, norm_eps: float = 1e-5):
-        super().__init__(width, heads=heads, kernel=kernel, expand_v=expand_v, norm_eps=norm_eps)
+    def __init__(
+        self, width: int, *, heads: int = 2, kernel: int = 4, expand_v: int = 1, norm_eps: float = 1e-5,
+        beta_max: float = 1.0,
+    ):  # fmt: skip
+        super().__init__(width, heads=heads, kernel=kernel, expand_v=expand_v, norm_eps=norm_eps, beta_max=beta_max)
         self.a = nn.Linear(width, heads, bias=False)
         self.z = nn.Linear(width, expand_v * width, bias=False)
         self.A_log = nn.Parameter(torch.empty(heads).uniform_(0.01, 16).log())

@@ -11,7 +11,7 @@ from torch import nn
 from recollect.mixers import MIXERS
 from recollect.spec import Spec, SpecError, nearest
 
-CONTEXT = ("length", "layer", "layers", "positions", "base_width")
+CONTEXT = ("length", "layer", "layers", "positions", "base_width", "canon")
 """Keywords of a constructor that the model fills in."""
 
 
@@ -49,7 +49,7 @@ class MixerSpec(Spec):
 
     def build(self, width: int, **context: Any) -> nn.Module:
         """The module, given what the model knows: the context keywords its constructor does not have are left out."""
-        return self.cls(width, **self.options, **{name: context[name] for name in self.takes})
+        return self.cls(width, **self.options, **{name: context[name] for name in self.takes if name in context})
 
 
 def _parse(data: Any) -> Any:

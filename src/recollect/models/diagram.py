@@ -16,7 +16,7 @@ def model_card(spec: ModelSpec, task: Task, seeded: Model) -> RenderableType:
 
 
 def diagram(spec: ModelSpec, task: Task) -> str:
-    """The flow from tokens to logits, one box a layer (equal neighbours drawn once)."""
+    """The flow from tokens to logits, one box per layer (equal neighbours are drawn once)."""
     blocks = spec.layer_blocks()
     groups: list[tuple[BlockSpec, int]] = []
     for block in blocks:
@@ -57,10 +57,11 @@ def _layer_lines(block: BlockSpec, spec: ModelSpec) -> list[str]:
 def _block_lines(block: BlockSpec, spec: ModelSpec) -> list[str]:
     mlp = {"gelu": "GELU MLP", "swiglu": "SwiGLU MLP", "identity": "identity", "none": ""}[block.mlp]
     if mlp and block.mlp != "identity":
-        mlp += f" × {spec.mlp_ratio:g}"
-    if block.parallel:
-        return [f"+ {_mixer(block.mixer)}(norm x)   + {mlp}(norm x)"]
-    return [f"+ {_mixer(block.mixer)}(norm x)"] + ([f"+ {mlp}(norm x)"] if mlp else [])
+        mlp += f" × {spec.mlp_ratio:g}" + (" with Canon" if "D" in block.canon else "")
+    seen_by_mixer, seen_by_mlp = ("Canon(norm x)" if place in block.canon else "norm x" for place in "AC")
+    mixer = f"+ {_mixer(block.mixer)}{' with Canon' if 'B' in block.canon else ''}({seen_by_mixer})"
+    lines = [mixer, f"+ {mlp}({seen_by_mlp})"] if mlp else [mixer]
+    return ["   ".join(lines)] if block.parallel else lines
 
 
 def _mixer(mixer: MixerSpec) -> str:
@@ -91,17 +92,19 @@ def _part(name: str) -> str:
     words = name.split(".")
     if words[0] in ("layers", "second"):
         stream = "second stream: " if words[0] == "second" else ""
-        return stream + {"mixer": "mixers", "mlp": "MLPs"}.get(words[2], "norms")
+        return stream + {"mixer": "mixers", "mlp": "MLPs"}.get(
+            words[2], "Canon layers" if words[2].startswith("canon") else "norms"
+        )
     return {"norm": "last norm"}.get(words[0], words[0])
 
 
 def costs(model: Model, task: Task) -> str:
-    """State and operations, where every mixer tells them."""
+    """State and operations, where every mixer has them."""
     length = task.row_length
     answers = task.batch(0, "show", 1).answers.shape[1]
     try:
-        state = f"{model.state_size(length):,} elements a sequence after {length} tokens"
-        flops = f"{model.flops(length, answers) / 1e6:,.2f} MFLOP a row forward, logits at {answers} places"
+        state = f"{model.state_size(length):,} elements per sequence after {length} tokens"
+        flops = f"{model.flops(length, answers) / 1e6:,.2f} MFLOP per row forward, logits at {answers} places"
     except AttributeError as error:
-        return f"state and operations unknown: a mixer does not tell them ({error})"
+        return f"state and operations unknown: a mixer does not have them ({error})"
     return f"recurrent state: {state}\noperations:      {flops}"

@@ -1,41 +1,63 @@
 """The parts of a model's layers: norms, the MLP, and a mixer with what follows it."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recollect import rng
-from recollect.mixers.base import State
+from recollect.mixers.base import State, linear_flops
 from recollect.models.spec import BlockSpec, ModelSpec
-from recollect.ops.activations import silu
+from recollect.ops.activations import gelu, silu
 from recollect.ops.fused import takes_norm
 from recollect.ops.mlp import mlp
 from recollect.ops.norms import Norm, absorbed
+from recollect.ops.short_conv import Canon
 
 
 class MLP(nn.Module):
-    """A two-layer network, token by token: GELU, or SwiGLU with two thirds of the hidden width (the same parameters)."""
+    """A two-layer network, token by token: GELU, or SwiGLU with two thirds of the hidden width (the same parameters).
 
-    def __init__(self, width: int, hidden: int, gated: bool):
+    canon: whether a Canon layer stands before the activation.
+    """
+
+    def __init__(self, width: int, hidden: int, gated: bool, canon: bool = False):
         super().__init__()
         self.gated = gated
         hidden = hidden * 2 // 3 if gated else hidden
         self.into = nn.Linear(width, hidden * (2 if gated else 1))
         self.out = nn.Linear(hidden, width)
+        self.canon = Canon(self.into.out_features) if canon else None
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.canon is not None:
+            return self._finish(self.canon(self.into(x)))
         return self._from(x, self.into.weight, self.into.bias)
+
+    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """The network with a Canon layer for one token: x (batch, width)."""
+        assert self.canon is not None, "without a Canon layer every token is for itself"
+        hidden, state = self.canon.step(self.into(x), state)
+        return self._finish(hidden), state
+
+    def _finish(self, hidden: Tensor) -> Tensor:
+        """The activation and the second linear map."""
+        if not self.gated:
+            return self.out(gelu(hidden))
+        x, gate = hidden.chunk(2, dim=-1)
+        return self.out(silu(x) * gate)
 
     def after_norm(self, norm: Norm, x: Tensor) -> Tensor:
         """self(norm(x)), for a GPU."""
+        if self.canon is not None:
+            return self(norm(x))
         return self._from(*absorbed(norm, x, self.into.weight, self.into.bias))
 
     def _from(self, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
         """The network with these as its first linear map."""
         if self.gated:
-            x, gate = F.linear(x, w, b).chunk(2, dim=-1)
-            return self.out(silu(x) * gate)
+            return self._finish(F.linear(x, w, b))
         return mlp(x, w, b, self.out.weight, self.out.bias)
 
 
@@ -46,26 +68,69 @@ class Layer(nn.Module):
         super().__init__()
         self.parallel, self.drop, self.kind = block.parallel, spec.dropout_residual, block.mixer.kind
         self.norm_mixer = norm_of(spec)
-        self.mixer: Any = block.mixer.build(spec.width, **context)
+        self.mixer: Any = block.mixer.build(spec.width, **context, canon="B" in block.canon)
         self.norm_mlp = norm_of(spec) if block.mlp != "none" else None
+        self.mlp: Any = nn.Identity()
         if block.mlp in ("gelu", "swiglu"):
-            self.mlp = MLP(spec.width, round(spec.width * spec.mlp_ratio), gated=block.mlp == "swiglu")
-        else:
-            self.mlp = nn.Identity()
+            self.mlp = MLP(
+                spec.width, round(spec.width * spec.mlp_ratio), gated=block.mlp == "swiglu", canon="D" in block.canon
+            )
+        self.canon_mixer = Canon(spec.width) if "A" in block.canon else None
+        self.canon_mlp = Canon(spec.width) if "C" in block.canon else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return self._finish(x, _after(self.norm_mixer, x, self.mixer))
+        mixed = _after(self.norm_mixer, x, self.mixer, self.canon_mixer)
+        return self._finish(x, mixed, lambda seen: _after(self.norm_mlp, seen, self.mlp, self.canon_mlp))
 
-    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        mixed, state = self.mixer.step(self.norm_mixer(x), state)
-        return self._finish(x, mixed), state
-
-    def _finish(self, x: Tensor, mixed: Tensor) -> Tensor:
+    def _finish(self, x: Tensor, mixed: Tensor, mlp: Callable[[Tensor], Tensor]) -> Tensor:
         mixed = rng.dropout(mixed, self.drop)
         if self.norm_mlp is None:
             return mixed
         seen = x if self.parallel else x + mixed
-        return mixed + rng.dropout(_after(self.norm_mlp, seen, self.mlp), self.drop)
+        return mixed + rng.dropout(mlp(seen), self.drop)
+
+    def canons(self) -> dict[str, Canon]:
+        """The Canon layers outside the mixer, by the names that their states have."""
+        found = {
+            "canon_mixer": self.canon_mixer,
+            "canon_mlp": self.canon_mlp,
+            "canon_hidden": getattr(self.mlp, "canon", None),
+        }
+        return {name: canon for name, canon in found.items() if canon is not None}
+
+    def initial_state(self, batch: int) -> State:
+        """The state before the first token: the mixer's, and those of the Canon layers around it."""
+        around = {name: canon.initial_state(batch) for name, canon in self.canons().items()}
+        return {**self.mixer.initial_state(batch), **around}
+
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """One token: (batch, width) and a state give the branch and the next state."""
+        new = {}
+
+        def canon(name: str, seen: Tensor) -> Tensor:
+            if name in state:
+                seen, new[name] = self.canons()[name].step(seen, state[name])
+            return seen
+
+        def mlp(seen: Tensor) -> Tensor:
+            assert self.norm_mlp is not None, "there is a norm where there is an MLP"
+            seen = canon("canon_mlp", self.norm_mlp(seen))
+            if "canon_hidden" not in state:
+                return self.mlp(seen)
+            y, new["canon_hidden"] = self.mlp.step(seen, state["canon_hidden"])
+            return y
+
+        mixed, after = self.mixer.step(canon("canon_mixer", self.norm_mixer(x)), state)
+        return self._finish(x, mixed, mlp), {**after, **new}
+
+    def state_size(self, length: int) -> int:
+        """Elements of the state of one sequence after `length` tokens."""
+        return self.mixer.state_size(length) + sum(canon.initial_state(1).numel() for canon in self.canons().values())
+
+    def flops(self, length: int) -> int:
+        """Floating-point operations of `forward` for one sequence: the mixer's, the MLP's and the Canon layers'."""
+        maps = linear_flops(length, *(m for m in self.mlp.modules() if isinstance(m, nn.Linear)))
+        return self.mixer.flops(length) + maps + sum(canon.flops(length) for canon in self.canons().values())
 
 
 if TYPE_CHECKING:
@@ -74,8 +139,11 @@ else:
     Layers = nn.ModuleList
 
 
-def _after(norm: Norm, x: Tensor, part: Any) -> Tensor:
-    """part(norm(x)), in the part's own way where it has one and that is faster."""
+def _after(norm: Norm | None, x: Tensor, part: Any, canon: Canon | None = None) -> Tensor:
+    """part(norm(x)), or part(canon(norm(x))); in the part's own way where it has one and that is faster."""
+    assert norm is not None, "there is a norm before every part"
+    if canon is not None:
+        return part(canon(norm(x)))
     return part.after_norm(norm, x) if takes_norm(part, x) else part(norm(x))
 
 

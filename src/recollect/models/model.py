@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recollect import rng
-from recollect.mixers.base import State, linear_flops
+from recollect.mixers.base import State
 from recollect.models.initialise import initialise
 from recollect.models.layers import Layer, Layers, norm_of
 from recollect.models.spec import ADDED, BlockSpec, ModelSpec
@@ -122,7 +122,7 @@ class Model(nn.Module):
 
     def initial_state(self, batch: int) -> list[State]:
         """The state before the first token: one per layer, then one per layer of the second stream, and the position."""
-        states = [layer.mixer.initial_state(batch) for layer in [*self.layers, *self.second]]
+        states = [layer.initial_state(batch) for layer in [*self.layers, *self.second]]
         return [*states, {"position": torch.zeros(1, dtype=torch.int64, device=self.embedding.weight.device)}]
 
     def step(self, token: Tensor, state: list[State]) -> tuple[Tensor, list[State]]:
@@ -155,7 +155,7 @@ class Model(nn.Module):
 
     def state_size(self, length: int) -> int:
         """Elements of the recurrent state of one sequence after `length` tokens."""
-        return sum(layer.mixer.state_size(length) for layer in [*self.layers, *self.second])
+        return sum(layer.state_size(length) for layer in [*self.layers, *self.second])
 
     def measures(self, params: dict[str, Tensor]) -> dict[str, Tensor]:
         """What a training curve shows of stacked parameters (members, ...), by name: the mean size of each gate, (members,)."""
@@ -164,11 +164,8 @@ class Model(nn.Module):
 
     def flops(self, length: int, answers: int) -> int:
         """Floating-point operations of a forward pass of one row, logits at `answers` places."""
-        total = 2 * answers * self.embedding.weight.numel()
-        for layer in [*self.layers, *self.second]:
-            total += layer.mixer.flops(length)
-            total += sum(linear_flops(length, m) for m in layer.mlp.modules() if isinstance(m, nn.Linear))
-        return total
+        layers = sum(layer.flops(length) for layer in [*self.layers, *self.second])
+        return 2 * answers * self.embedding.weight.numel() + layers
 
 
 def build(spec: ModelSpec, vocabulary: int, length: int, seed: int) -> Model:

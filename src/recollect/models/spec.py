@@ -22,6 +22,19 @@ class BlockSpec(Spec):
     """What follows the mixer: a GELU or SwiGLU network, `none`, or `identity` (Zoology's: adds a normalised copy)."""
     parallel: bool = False
     """Mixer and MLP side by side, x + mixer(norm x) + mlp(norm x), instead of one after the other (GPT-NeoX)."""
+    canon: str = Field(default="", pattern="^A?B?C?D?$")
+    """Where Canon layers stand, x + a causal convolution of x with 4 taps (Allen-Zhu 2025): A before the mixer, B on attention's
+    queries, keys and values, C before the MLP, D inside it, before its activation. `ABCD` has all four."""
+
+    @model_validator(mode="after")
+    def _canon_has_its_places(self) -> Self:
+        if "B" in self.canon and "canon" not in self.mixer.takes:
+            raise SpecError(
+                f"canon {self.canon!r}: B stands inside attention, and {self.mixer.kind} has no place for it; leave out B"
+            )
+        if ("C" in self.canon and self.mlp == "none") or ("D" in self.canon and self.mlp not in ("gelu", "swiglu")):
+            raise SpecError(f"canon {self.canon!r}: C and D belong to an MLP, and mlp is {self.mlp!r}; leave them out")
+        return self
 
 
 class SecondStream(Spec):
@@ -30,7 +43,7 @@ class SecondStream(Spec):
     block: BlockSpec
     """The layer that runs beside the first, on the same input."""
     gate: Literal["scalar", "vector", "none"] = "scalar"
-    """What multiplies the gated stream: one learned number a layer, one a channel, or nothing."""
+    """What multiplies the gated stream: one learned number per layer, one per channel, or nothing."""
     gated: Literal["second", "first"] = "second"
     """Which stream the gate is on."""
 
@@ -54,6 +67,9 @@ class ModelSpec(Spec):
     """Width of the MLP over width of the model."""
     parallel: bool = False
     """Mixer and MLP side by side instead of one after the other (GPT-NeoX)."""
+    canon: str = Field(default="", pattern="^A?B?C?D?$")
+    """Where each layer has Canon layers: A before the mixer, B in attention, C before the MLP, D in it; with `pattern`, a field
+    of each block instead."""
     norm: Literal["layer", "rms"] = "layer"
     """LayerNorm or RMSNorm, before each mixer and MLP and before the head."""
     positions: Positions | None = None
@@ -113,11 +129,19 @@ class ModelSpec(Spec):
             )
         return self
 
+    @model_validator(mode="after")
+    def _canon_fits(self) -> Self:
+        if self.canon and self.pattern:
+            raise SpecError(f"canon {self.canon!r} is given beside a pattern; give it in `blocks`, letter by letter")
+        if self.canon:
+            self.layer_blocks()
+        return self
+
     def layer_blocks(self) -> list[BlockSpec]:
         """What each layer is, in order."""
         if self.pattern:
             return [self.blocks[self.pattern[i % len(self.pattern)]] for i in range(self.layers)]
-        return [BlockSpec(mixer=self.mixer, mlp=self.mlp, parallel=self.parallel)] * self.layers
+        return [BlockSpec(mixer=self.mixer, mlp=self.mlp, parallel=self.parallel, canon=self.canon)] * self.layers
 
     def mixers(self) -> list[MixerSpec]:
         """Every mixer, layer by layer, the second stream's included."""

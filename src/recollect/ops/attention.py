@@ -2,6 +2,8 @@
 
     y_t = sum_{s <= t} softmax_s(q_t . k_s / sqrt(d) + b_ts) v_s
 
+A sink (GPT-OSS) is one more score per head in the softmax, with no value behind it: a head can then attend to nothing.
+
 Shapes: q, k (batch, heads, length, dim), v (batch, heads, length, dim_v).
 """
 
@@ -14,35 +16,51 @@ from torch import Tensor
 from recollect.ops import triton as kernels
 from recollect.ops.fused import alone_on_cpu, kernel_dtype
 from recollect.ops.op import op
-from recollect.ops.precision import HALF, wide
+from recollect.ops.precision import HALF, in_float32, wide
 from recollect.rng import dropout
 
 _aten = torch.ops.aten
 
 
-def attention_definition(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, drop: float = 0.0) -> Tensor:
-    """Attention as it is written; `bias` (heads, length, length) is added to the scores (-inf hides)."""
+def attention_definition(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, drop: float = 0.0, sinks: Tensor | None = None
+) -> Tensor:
+    """Attention as it is written; `bias` ((batch,) heads, length, length) is added to the scores (-inf hides); sinks (heads,)."""
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])  # (batch, heads, length, length)
     future = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).triu(1 + k.shape[-2] - q.shape[-2])
     scores = scores.masked_fill(future, -math.inf)
     if bias is not None:
         scores = scores + bias
+    if sinks is not None:
+        column = sinks[:, None, None].to(scores.dtype).expand(*scores.shape[:-1], 1)
+        scores = torch.cat([scores, column], dim=-1)
     weights = scores.softmax(dim=-1)
+    if sinks is not None:
+        weights = weights[..., :-1]
     return dropout(weights, drop) @ v
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, drop: float = 0.0) -> Tensor:
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, drop: float = 0.0, sinks: Tensor | None = None
+) -> Tensor:
     """The same, through our kernel or PyTorch's flash kernels wherever they apply."""
-    same_shape = q.shape == k.shape == v.shape
-    if bias is None and drop == 0 and same_shape and _kernel_serves(q, q.shape[-1]):
+    plain = bias is None and drop == 0 and sinks is None and q.shape == k.shape == v.shape
+    if plain and _kernel_serves(q, q.shape[-1]):
         packed = torch.stack([x.transpose(1, 2) for x in (q, k, v)], dim=2)
         return _packed(packed, None)[0].transpose(1, 2)
-    if bias is None and drop == 0 and same_shape and alone_on_cpu(q):
+    if plain and alone_on_cpu(q):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
     on_gpu = q.is_cuda and q.dtype in HALF and q.shape[-1] % 8 == 0 and q.shape[-1] <= 256
-    if bias is None and drop == 0 and same_shape and (on_gpu or not q.is_cuda):
+    if plain and (on_gpu or not q.is_cuda):
         return _flash(q.contiguous(), k.contiguous(), v.contiguous())[0]
-    return attention_definition(q, k, v, bias, drop)
+    return attention_definition(q, k, v, bias, drop, sinks)
+
+
+@in_float32
+def forget_bias(log_gates: Tensor) -> Tensor:
+    """FoX's bias from the logarithms of forget gates (batch, heads, length): at (t, s) their sum over s < r <= t, for s <= t."""
+    total = log_gates.cumsum(-1)
+    return total[..., :, None] - total[..., None, :]
 
 
 def projected_attention(x: Tensor, w: Tensor, b: Tensor | None, heads: int) -> Tensor:

@@ -12,11 +12,11 @@ def chunked(x: Tensor, chunk: int) -> Tensor:
     return F.pad(x, (0, 0, 0, -x.shape[2] % chunk)).unflatten(2, (-1, chunk))
 
 
-def states_before(written: Tensor, kept: Tensor, dim: int) -> Tensor:
+def states_before(written: Tensor, decay: Tensor, dim: int) -> Tensor:
     """The state before each chunk, from what each writes and the share of the state that each keeps; `dim` counts chunks."""
     states = [torch.zeros_like(written.select(dim, 0))]
-    for written_n, kept_n in zip(written.unbind(dim)[:-1], kept.unbind(dim)[:-1], strict=True):
-        states.append(kept_n * states[-1] + written_n)
+    for written_n, decay_n in zip(written.unbind(dim)[:-1], decay.unbind(dim)[:-1], strict=True):
+        states.append(decay_n * states[-1] + written_n)
     return torch.stack(states, dim=dim)
 
 

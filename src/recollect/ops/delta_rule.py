@@ -2,7 +2,7 @@
 
     S_t = alpha_t (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T        y_t = S_t^T q_t
 
-S (dim, dim_v) is the papers' state transposed. alpha_t in [0, 1] forgets, beta_t in (0, 1) writes; without `log_alpha`
+S (dim, dim_v) is the papers' state transposed. alpha_t in [0, 1] forgets, beta_t in (0, 2) writes; without `log_alpha`
 alpha is 1. With u_t = beta_t (v_t - alpha_t S_{t-1}^T k_t), what is written, S_t = alpha_t S_{t-1} + k_t u_t^T. So in
 a chunk that starts from S, with D_ij = alpha_{j+1} .. alpha_i and a_i = alpha_1 .. alpha_i, all u come from one
 triangular system:

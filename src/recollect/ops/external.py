@@ -25,12 +25,14 @@ from torch import Tensor
 
 from recollect.ops.op import takes_outputs
 from recollect.ops.precision import HALF
+from recollect.spec import SpecError
 
 OFFERS = {  # module, function, and its names for our op's tensors, all (rows, length, heads, ...), in our order
     "delta_rule": ("fla.ops.delta_rule", "chunk_delta_rule", ("q", "k", "v", "beta")),
     "gated_delta_rule": ("fla.ops.gated_delta_rule", "chunk_gated_delta_rule", ("q", "k", "v", "beta", "g")),
     "ssd": ("fla.ops.simple_gla", "chunk_simple_gla", ("v", "g", "k", "q")),
     "gated_linear_attention": ("fla.ops.gla", "chunk_gla", ("q", "k", "v", "g")),
+    "kda": ("fla.ops.kda", "chunk_kda", ("q", "k", "v", "beta", "g")),
 }
 WRONG_ON_HOPPER = ("delta_rule", "gated_delta_rule", "ssd")
 TOLERANCE = 3e-2  # ||theirs - ours|| / ||ours||, of the result and of every gradient: what bfloat16 leaves
@@ -66,6 +68,14 @@ def may_serve(x: Tensor) -> bool:
     return INSTALLED and x.is_cuda and os.environ.get("RECOLLECT_EXTERNAL") != "0"
 
 
+def refuse_without_gpu(x: Tensor, what: str, instead: str) -> None:
+    """Raise an error that names the cause where another library's kernels cannot run on x."""
+    if not x.is_cuda and os.environ.get("TRITON_INTERPRET") != "1":
+        raise SpecError(
+            f"{what} computes with Triton kernels, which need a CUDA GPU, and x is on the {x.device.type}{instead}"
+        )
+
+
 def offered(op: str, forward: Callable, backward: Callable, fake: Callable) -> tuple[Callable, Callable]:
     """`forward` and `backward` of our op, as `op` takes them, that leave to theirs the shapes at which they win."""
     inputs = len(inspect.signature(forward).parameters)
@@ -96,19 +106,24 @@ def _theirs_win(op: str, forward: Callable, backward: Callable, tensors: Sequenc
         saved = outputs if takes_outputs(forward, backward) else ()
         return [outputs[0], *backward(outputs[0].sign(), *tensors, *saved)]
 
-    def theirs() -> list[Tensor]:
-        return [_forward(op, tensors), *_backward(op, expected[0].sign(), tensors)]
+    def others() -> list[Tensor]:
+        return theirs(op, tensors, expected[0].sign())
 
     expected = ours()
     try:
-        error = torch.stack([_relative_error(a, b) for a, b in zip(theirs(), expected, strict=True)]).max().item()
+        error = torch.stack([_relative_error(a, b) for a, b in zip(others(), expected, strict=True)]).max().item()
         refusal = None if error < TOLERANCE else f"differs from ours by {error:.2g}"  # NaN differs too
     except Exception as failure:  # of whatever kind: ours can do it
         refusal = f"fails ({type(failure).__name__}: {failure})"
     if refusal:
         warnings.warn(f"flash-linear-attention {VERSION}: {op} {refusal}; it is not used", stacklevel=2)
         return False
-    return _milliseconds(theirs) < _milliseconds(ours)
+    return _milliseconds(others) < _milliseconds(ours)
+
+
+def theirs(op: str, tensors: Sequence[Tensor], grad: Tensor) -> list[Tensor]:
+    """Their result and their gradients for `grad`, whatever is known of them: for a comparison with a definition."""
+    return [_forward(op, tensors), *_backward(op, grad, tensors)]
 
 
 def _forward(op: str, tensors: Sequence[Tensor]) -> Tensor:

@@ -39,6 +39,12 @@ def alone_on_cpu(x: Tensor) -> bool:
     return x.device.type == "cpu" and not is_batchedtensor(x)
 
 
+def refuse_members(x: Tensor, what: str) -> None:
+    """Raise RuntimeError under vmap: what cannot be batched is then run for one member after another (train/cohort.py)."""
+    if is_batchedtensor(x):
+        raise RuntimeError(f"{what} takes one member at a time")
+
+
 def has_hooks(*parts: nn.Module | None) -> bool:
     """Whether a hook listens to one of these: then they are called one by one, even where one op could do the work of all."""
     if torch.compiler.is_compiling():

@@ -134,9 +134,9 @@ def _forward(q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool) -> 
 
 
 def _backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool, y: Tensor, kept: Tensor
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool, y: Tensor, states: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return _kernels(q, v).backward(grad, q, k, v, y, kept, feature, normalise)
+    return _kernels(q, v).backward(grad, q, k, v, y, states, feature, normalise)
 
 
 def _fake(q: Tensor, k: Tensor, v: Tensor, feature: str, normalise: bool) -> tuple[Tensor, Tensor]:

@@ -49,9 +49,9 @@ def _forward(x: Tensor, recurrent: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         i, f, g, o = gate.chunk(4, dim=-1)
         c = f * c + i * g
         h = o * c.tanh()
-        for kept, value in ((hs, h), (cs, c), (gates, gate)):
-            kept.append(value)
-    h, c, gate = (torch.stack(kept, dim=2).flatten(0, 1) for kept in (hs, cs, gates))
+        for values, value in ((hs, h), (cs, c), (gates, gate)):
+            values.append(value)
+    h, c, gate = (torch.stack(values, dim=2).flatten(0, 1) for values in (hs, cs, gates))
     return h.to(recurrent.dtype), c, gate
 
 

@@ -89,20 +89,20 @@ def _forward(
     x = kernels.short_conv.forward(u, taps, "silu", True)
     mixed = torch.bmm(x.flatten(1, 2), w_x.mT)
     dt = torch.bmm(mixed[..., :rank], w_dt.mT).view(x.shape)
-    out, kept = kernels.selective_scan.forward(x, dt, AbD, _BC(mixed, x, AbD, rank), z)
-    return out.flatten(0, 1), x, mixed, dt, kept
+    out, states = kernels.selective_scan.forward(x, dt, AbD, _BC(mixed, x, AbD, rank), z)
+    return out.flatten(0, 1), x, mixed, dt, states
 
 
 def _backward(
     grad: Tensor, projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, AbD: Tensor,
-    out: Tensor, x: Tensor, mixed: Tensor, dt: Tensor, kept: Tensor,
+    out: Tensor, x: Tensor, mixed: Tensor, dt: Tensor, states: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     members, inner, rank = len(AbD), AbD.shape[2], w_dt.shape[2]
     dprojected, dmixed = projected.new_empty(projected.shape), mixed.new_empty(mixed.shape)
     (u, z), (du, dz) = (_parts(t, members, inner) for t in (projected, dprojected))
     BC, dBC = (_BC(t, x, AbD, rank) for t in (mixed, dmixed))
     gate = None if z is None or dz is None else kernels.selective_scan.Gate(z, out.view(x.shape), dz)
-    dx, ddt, dAbD = kernels.selective_scan.backward(grad.view(x.shape), x, dt, AbD, BC, kept, dBC, gate)
+    dx, ddt, dAbD = kernels.selective_scan.backward(grad.view(x.shape), x, dt, AbD, BC, states, dBC, gate)
     ddt = ddt.flatten(1, 2)
     torch.bmm(ddt, w_dt, out=dmixed[..., :rank])
     dmixed[..., rank + dBC.shape[-1] :].zero_()
@@ -128,10 +128,10 @@ def _fake(
     projected: Tensor, taps: Tensor, w_x: Tensor, w_dt: Tensor, AbD: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     u, _ = _parts(projected, len(AbD), AbD.shape[2])
-    out, kept = kernels.selective_scan.outputs(u, AbD)
+    out, states = kernels.selective_scan.outputs(u, AbD)
     x, dt = u.new_empty(u.shape), u.new_empty(u.shape)
     mixed = u.new_empty(len(AbD), u.shape[1] * u.shape[2], w_x.shape[1])
-    return out.flatten(0, 1), x, mixed, dt, kept
+    return out.flatten(0, 1), x, mixed, dt, states
 
 
 _op = op("mamba", _forward, _backward, _fake)

@@ -79,15 +79,15 @@ def _forward(
     z, xBC, dt = _parts(projected, inner, taps.shape[1], heads)
     xBC = kernels.short_conv.forward(xBC.unflatten(0, (members, -1)), taps, "silu", True).flatten(0, 1)
     x, B, C = _views(xBC, inner, heads, groups)
-    y, kept, decay = kernels.ssd.forward(x, kernels.ssd.Mamba2(dt, b_dt, A_log, D), B, C)
+    y, states, decay = kernels.ssd.forward(x, kernels.ssd.Mamba2(dt, b_dt, A_log, D), B, C)
     by_group = _by_group(groups, *_tokens(members, y.flatten(2), z), w)
     out = _joined([kernels.gated_norm.forward(y_g, z_g, w_g, EPS) for y_g, z_g, w_g in by_group])
-    return out.view(z.shape), xBC, y, kept, decay
+    return out.view(z.shape), xBC, y, states, decay
 
 
 def _backward(
     grad: Tensor, projected: Tensor, taps: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor, w: Tensor, groups: int,
-    out: Tensor, xBC: Tensor, y: Tensor, kept: Tensor, decay: Tensor,
+    out: Tensor, xBC: Tensor, y: Tensor, states: Tensor, decay: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     inner, (members, heads), channels = w.shape[1], D.shape, taps.shape[1]
     projected = projected.contiguous()
@@ -101,7 +101,7 @@ def _backward(
     # ddt has columns of zeros where dt is not read.
     ddt = projected.new_empty(*projected.shape[:2], projected.shape[2] - inner - channels)
     log_a = kernels.ssd.Mamba2(dt, b_dt, A_log, D)
-    db_dt, dA_log, dD = kernels.ssd.backward(dy.view(x.shape), x, log_a, B, C, kept, decay, dx, dB, dC, ddt)
+    db_dt, dA_log, dD = kernels.ssd.backward(dy.view(x.shape), x, log_a, B, C, states, decay, dx, dB, dC, ddt)
     dxBC, before, dbefore = (t.unflatten(0, (members, -1)) for t in (dxBC, before, dbefore))
     _, dtaps = kernels.short_conv.backward(dxBC, before, taps, "silu", True, dbefore, ddt)
     return dprojected, dtaps, db_dt, dA_log, dD, dw
@@ -128,8 +128,8 @@ def _fake(
     (rows, length), inner, heads = projected.shape[:2], w.shape[1], D.shape[1]
     xBC = projected.new_empty(rows, length, taps.shape[1])
     x, _, C = _views(xBC, inner, heads, groups)
-    y, kept = kernels.ssd.outputs(C, x, False)
-    return projected.new_empty(rows, length, inner), xBC, y, kept, D.new_empty(rows, heads, 3, length)
+    y, states = kernels.ssd.outputs(C, x, False)
+    return projected.new_empty(rows, length, inner), xBC, y, states, D.new_empty(rows, heads, 3, length)
 
 
 _op = op("mamba2", _forward, _backward, _fake)

@@ -11,6 +11,8 @@ import math
 import torch
 from torch import Tensor
 
+from recollect.ops.precision import in_float32
+
 
 def rotary(x: Tensor, position: Tensor, fraction: float = 1.0, base: float = 10_000.0) -> Tensor:
     """Rotate the first `fraction` of the dims of x (..., length, dim) by `position` (length,), halves paired (GPT-NeoX)."""
@@ -20,6 +22,20 @@ def rotary(x: Tensor, position: Tensor, fraction: float = 1.0, base: float = 10_
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     a, b, rest = x[..., : dims // 2], x[..., dims // 2 : dims], x[..., dims:]
     return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], dim=-1)
+
+
+def turned(x: Tensor, angle: Tensor) -> Tensor:
+    """x (..., dim) with its first pairs of neighbouring dims, one per `angle` (..., angles), rotated by it (Mamba-3)."""
+    dims = 2 * angle.shape[-1]
+    (a, b), rest = x[..., :dims].unflatten(-1, (-1, 2)).unbind(-1), x[..., dims:]
+    cos, sin = angle.cos(), angle.sin()
+    return torch.cat([torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2), rest], dim=-1)
+
+
+@in_float32
+def turned_along(x: Tensor, steps: Tensor) -> Tensor:
+    """`turned` by the sum of all steps so far: x (batch, length, ..., dim), steps (batch, length, ..., angles)."""
+    return turned(x, steps.cumsum(1))
 
 
 def distance(queries: Tensor, keys: Tensor) -> Tensor:

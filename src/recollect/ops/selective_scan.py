@@ -78,28 +78,28 @@ def _forward(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor) -> tuple
     h = u.new_zeros(groups, batch, A.shape[2], channels)
     decay = torch.empty_like(h)
     y = torch.empty_like(u)
-    kept = u.new_empty(groups, batch, -(-length // CHUNK), *h.shape[2:])  # the state before each chunk
+    states = u.new_empty(groups, batch, -(-length // CHUNK), *h.shape[2:])  # the state before each chunk
     for t in range(length):
         if t % CHUNK == 0:
-            kept[:, :, t // CHUNK] = h
+            states[:, :, t // CHUNK] = h
         h.mul_(_decays(delta[:, :, t], A, decay)).addcmul_(u[:, :, t, None], B[:, :, t, :, None])
         y[:, :, t, None] = C[:, :, t, None] @ h
-    return y, kept
+    return y, states
 
 
 def _backward(
-    grad: Tensor, u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
+    grad: Tensor, u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, y: Tensor, states: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     length = u.shape[2]
     A = A.transpose(1, 2)[:, None].contiguous()  # (groups, 1, n, channels)
-    state = kept[:, :, 0].shape
+    state = states[:, :, 0].shape
     h = u.new_empty(CHUNK + 1, *state)
     decay = u.new_empty(CHUNK, *state)
     dh, dA, scratch = u.new_zeros(state), u.new_zeros(state), u.new_empty(state)
     du, ddelta, dB, dC = (torch.empty_like(t) for t in (u, delta, B, C))
     for start in reversed(range(0, length, CHUNK)):
         size = min(CHUNK, length - start)
-        h[0] = kept[:, :, start // CHUNK]
+        h[0] = states[:, :, start // CHUNK]
         for i in range(size):
             t = start + i
             torch.mul(h[i], _decays(delta[:, :, t], A, decay[i]), out=h[i + 1])
@@ -133,10 +133,10 @@ def _kernel_forward(x: Tensor, dt: Tensor, AbD: Tensor, BC: Tensor) -> tuple[Ten
 
 
 def _kernel_backward(
-    grad: Tensor, x: Tensor, dt: Tensor, AbD: Tensor, BC: Tensor, y: Tensor, kept: Tensor
+    grad: Tensor, x: Tensor, dt: Tensor, AbD: Tensor, BC: Tensor, y: Tensor, states: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     dBC = BC.new_empty(BC.shape)
-    return *kernels.selective_scan.backward(grad, x, dt, AbD, BC, kept, dBC), dBC
+    return *kernels.selective_scan.backward(grad, x, dt, AbD, BC, states, dBC), dBC
 
 
 def _kernel_fake(x: Tensor, dt: Tensor, AbD: Tensor, BC: Tensor) -> tuple[Tensor, Tensor]:

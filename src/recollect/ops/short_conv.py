@@ -145,3 +145,17 @@ class ShortConv(nn.Module):
     def flops(self, length: int) -> int:
         """Floating-point operations for one sequence."""
         return 2 * length * self.weight.numel()
+
+
+class Canon(ShortConv):
+    """A Canon layer (Allen-Zhu 2025): x plus its convolution with 4 taps, without bias and activation."""
+
+    def __init__(self, channels: int):
+        super().__init__(channels, kernel=4, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + super().forward(x)
+
+    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        y, state = super().step(x, state)
+        return x + y, state

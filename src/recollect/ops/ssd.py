@@ -81,10 +81,10 @@ def _forward(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Te
 
 
 def _backward(
-    grad: Tensor, x: Tensor, log_a: Tensor, B: Tensor, C: Tensor, y: Tensor, kept: Tensor
+    grad: Tensor, x: Tensor, log_a: Tensor, B: Tensor, C: Tensor, y: Tensor, states: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     dx, dB, dC = (t.new_empty(t.shape) for t in (x, B, C))
-    (dlog_a,) = kernels.ssd.backward(grad, x, log_a, B, C, kept, kernels.ssd.running(x, log_a), dx, dB, dC)
+    (dlog_a,) = kernels.ssd.backward(grad, x, log_a, B, C, states, kernels.ssd.running(x, log_a), dx, dB, dC)
     return dx, dlog_a, dB, dC
 
 

@@ -101,13 +101,13 @@ def _decayed_sums(w: Tensor, k: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, T
     for t in range(length):
         torch.maximum(m[:, :, t] - w[:, :, 0], k[:, :, t], out=m[:, :, t + 1])
     before, after = m[:, :, :-1], m[:, :, 1:]
-    kept = (before - w - after).exp()
+    decay = (before - w - after).exp()
     added = (k - after).exp()
     sums = m.new_zeros(2, *m.shape)  # (2, groups, batch, length + 1, channels)
     torch.mul(added, a, out=sums[0, :, :, 1:])
     torch.mul(added, b, out=sums[1, :, :, 1:])
     for t in range(length):
-        sums[:, :, :, t + 1] += kept[:, :, t] * sums[:, :, :, t]
+        sums[:, :, :, t + 1] += decay[:, :, t] * sums[:, :, :, t]
     return sums[0, :, :, :-1], sums[1, :, :, :-1], before
 
 

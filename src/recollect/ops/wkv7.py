@@ -61,7 +61,7 @@ def wkv7(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, a: Tensor, b: Tensor) -
 
 
 def _states(
-    from_state: Tensor, from_chunk: Tensor, k: Tensor, v: Tensor, b: Tensor, kept: Tensor
+    from_state: Tensor, from_chunk: Tensor, k: Tensor, v: Tensor, b: Tensor, decay: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The state at each chunk's start, and what the rule takes out in it."""
     added = v.transpose(-1, -2) @ k  # (batch, heads, chunks, dim_v, dim)
@@ -70,7 +70,7 @@ def _states(
         states.append(S)
         U = from_state[:, :, n] @ S.transpose(-1, -2) + from_chunk[:, :, n]
         taken.append(U)
-        S = (S + U.transpose(-1, -2) @ b[:, :, n] + added[:, :, n]) * kept[:, :, n]
+        S = (S + U.transpose(-1, -2) @ b[:, :, n] + added[:, :, n]) * decay[:, :, n]
     return torch.stack(states, dim=2), torch.stack(taken, dim=2)
 
 

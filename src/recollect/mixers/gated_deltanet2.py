@@ -1,0 +1,56 @@
+"""Gated DeltaNet-2 (2026): KDA whose one number beta becomes two gates per channel, one for erasing and one for writing.
+
+    S_t = (I - k_t (b_t * k_t)^T) diag(alpha_t) S_{t-1} + k_t (w_t * v_t)^T
+    b_t = beta_max sigmoid(W_b x_t)        w_t = sigmoid(W_w x_t)
+
+Glossary as in kda.py; b = how much of each key channel is erased; w = how much of each value channel is written.
+"""
+
+from torch import Tensor, nn
+
+from recollect.mixers.base import State
+from recollect.mixers.kda import KDA
+from recollect.ops.activations import sigmoid
+from recollect.ops.channel_delta_rule import channel_delta_rule, channel_delta_rule_step
+
+
+class GatedDeltaNet2(KDA):
+    """Gated DeltaNet-2: KDA with an erase gate per key channel and a write gate per value channel.
+
+    The values of `mix` are those that are written, w * v.
+
+    heads: how many heads the width is split into.
+    kernel: length of the short convolutions on q, k and v.
+    expand_v: how many times as wide as its keys a head's values are: as many times as large is the memory.
+    beta_max: the erase gate lies between 0 and this; above 1, up to 2, the memory's transition has negative eigenvalues.
+    norm_eps: what is added to the mean square in the norm of the output; 1e-5 in flash-linear-attention (fla).
+
+    Initial values: as KDA's, which are fla's; the output gate has a bias, which starts at zero.
+    """
+
+    gate_bias = True
+
+    def __init__(
+        self, width: int, *, heads: int = 2, kernel: int = 4, expand_v: int = 1, norm_eps: float = 1e-5,
+        beta_max: float = 1.0,
+    ):  # fmt: skip
+        super().__init__(width, heads=heads, kernel=kernel, expand_v=expand_v, norm_eps=norm_eps, beta_max=beta_max)
+        self.beta = nn.Linear(width, width, bias=False)  # the erase gate's
+        self.write = nn.Linear(width, expand_v * width, bias=False)
+
+    def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, h, expand_v d)
+        q, k, v, e = self._gated(x, self.conv(self.qkv(x)))
+        inputs = (q, k, v if values is None else values, e, self._log_alpha(x))
+        return channel_delta_rule(*(t.transpose(1, 2) for t in inputs)).transpose(1, 2)
+
+    def _gated(self, x: Tensor, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Queries, keys, the values as they are written, and the keys as they are erased: four of (..., h, dim)."""
+        q, k, v = self._split(qkv)
+        erase, write = (t.unflatten(-1, (self.heads, -1)) for t in (self._beta(x), sigmoid(self.write(x))))
+        return q, k, write * v, erase * k
+
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
+        convolved, conv = self.conv.step(self.qkv(x), state["conv"])
+        q, k, v, e = self._gated(x, convolved)
+        y, memory = channel_delta_rule_step(q, k, v, e, self._log_alpha(x), state["S"])
+        return self._finish(y, x), {"S": memory, "conv": conv}
