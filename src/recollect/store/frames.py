@@ -1,6 +1,7 @@
 """Results as pandas frames."""
 
 import json
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -73,9 +74,13 @@ def varying_fields(frame: pd.DataFrame) -> list[str]:
     return [name for name in field_columns(frame) if len(frame[name].unique()) > 1]
 
 
-def curves_frame(store: Store, study: str | None = None) -> pd.DataFrame:
-    """One row per run and measurement."""
-    rows = _of_study(store, "run, data", "points", "run, step", study)
+def curves_frame(store: Store, study: str | None = None, runs: Sequence[str] | None = None) -> pd.DataFrame:
+    """One row per run and measurement: of a study, of these `runs`, or of all."""
+    if runs is None:
+        rows = _of_study(store, "run, data", "points", "run, step", study)
+    else:
+        some = "run IN (SELECT value FROM json_each(?))"
+        rows = store._query(f"SELECT run, data FROM points WHERE {some} ORDER BY run, step", [json.dumps(list(runs))])
     frame = pd.DataFrame(_parsed([data for _, data in rows]))
     if rows:
         frame.insert(0, "run", [run for run, _ in rows])
