@@ -53,8 +53,8 @@ def show_model(
     """A block diagram, parameters by part, state size and operations."""
     from recollect.models.diagram import model_card
     from recollect.models.model import build
-    from recollect.models.presets import with_preset
     from recollect.models.spec import ModelSpec
+    from recollect.sources import is_preset, with_preset
     from recollect.study.spec import Study
     from recollect.tasks import as_task
 
@@ -67,7 +67,7 @@ def show_model(
         given = named(options)
         fields = {name: value for name, value in given.items() if name in ModelSpec.model_fields}
         rest = {name: value for name, value in given.items() if name not in fields}
-        base = {"preset": mixer} if mixer.startswith(("retrievit-", "okpekpe-")) else {"mixer": {"kind": mixer, **rest}}
+        base = {"preset": mixer} if is_preset(mixer) else {"mixer": {"kind": mixer, **rest}}
         pairs = [(ModelSpec(**with_preset({**base, **fields})), as_task(yaml.safe_load(task)))]
     for spec, asked in pairs:
         console.print(model_card(spec, asked, build(spec, asked.vocabulary, asked.row_length, seed=0)))
