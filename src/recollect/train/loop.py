@@ -31,9 +31,8 @@ def train(
 ) -> Iterator[Event]:
     """Train runs of one shape together, from the start or from a snapshot with all of them in it.
 
-    Gives each run's result when it ends, a note at each measurement, a snapshot each time `every` seconds or more have passed
-    (0: after each step), and one as soon as `stop` says so: it is asked after each step. Results bring the trained weights along
-    where `weights` asks for them.
+    Yields a note at each measurement, each run's result when it ends (with trained weights where `weights` is set), a snapshot
+    after every `every` seconds (0: after each step), and one as soon as `stop`, which is called after each step, returns True.
     """
     cohort = Cohort(runs, torch.device(device))
     done = restore(cohort, saved) if saved else 0
