@@ -50,8 +50,8 @@ class Content:
         points, curve_of, self.curves_note = curve_points(store, runs)
         numbers = {id: i for i, id in enumerate(dict.fromkeys(curve_of.values()))}
         self._number = {id: numbers[first] for id, first in curve_of.items()}
-        slices = [slices_frame(store, name) for name in names]
-        slices = pd.concat(slices, ignore_index=True).drop_duplicates() if slices else pd.DataFrame()
+        best = runs.loc[runs["at_best"], "id"].unique().tolist() if len(runs) else []
+        slices = slices_frame(store, runs=best)
         threshold = asked[0] if asked else THRESHOLD
         self.frames = Frames(runs, points, slices, kept_mixing(store, runs), threshold)
 
