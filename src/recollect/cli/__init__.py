@@ -17,6 +17,7 @@ from recollect.cli import (
     reproduce,
     results,
     run,
+    serve,
     show,
     status,
 )
@@ -25,5 +26,5 @@ from recollect.cli.app import app, main
 __all__ = [
     "app", "bench", "demo", "evaluate", "export", "kernels",
     "main", "merge", "papers", "plan", "probe", "report", "reproduce", "results",
-    "run", "show", "status",
+    "run", "serve", "show", "status",
 ]  # fmt: skip

@@ -63,7 +63,10 @@ class Content:
         told = ("id", "study", "configuration", "model", "status", "accuracy", "train.lr", "train.seed", *varying(runs))
         shown = dict.fromkeys((*told, *measures(runs), "parameters", "state_size"))
         columns = {name: [finite(value) for value in runs[name].tolist()] for name in shown if name in runs}
-        return columns | {"at_best": self.frames.runs["at_best"].astype(int).tolist(), "curve": [self._number.get(id, -1) for id in runs["id"]]}
+        return columns | {
+            "at_best": self.frames.runs["at_best"].astype(int).tolist(),
+            "curve": [self._number.get(id, -1) for id in runs["id"]],
+        }
 
     def curves(self) -> dict[str, list[Any]]:
         """The points of curves by column; `run` is the number that the column `curve` of the runs gives to their runs."""
@@ -89,17 +92,22 @@ class Content:
         for name in self.names if count else []:
             own = runs.loc[runs["study"] == name]
             swept = own["train.lr"].nunique() > 1
-            found = windows(own, threshold=self.frames.threshold, resamples=RESAMPLES if count <= FEW else 1) if swept else None
+            found = (
+                windows(own, threshold=self.frames.threshold, resamples=RESAMPLES if count <= FEW else 1)
+                if swept
+                else None
+            )
             by_name = found.set_index("configuration").to_dict("index") if found is not None else {}
             for label, group in own.groupby("configuration", sort=False):
                 best = group.loc[group["at_best"]]
-                rows.append(
-                    {"study": name, "configuration": label, "accuracy": float(best["accuracy"].mean()), "lowest": float(best["accuracy"].min()),
-                     "highest": float(best["accuracy"].max()), "best_rate": float(best["train.lr"].iloc[0]), "runs": len(group),
-                     "diverged": int((group["status"] == "diverged").sum()), "parameters": finite(group["parameters"].tolist()[0]),
-                     "state_size": finite(group["state_size"].tolist()[0]),
-                     **{key: finite(by_name[label][key]) for key in _WINDOW if label in by_name}}
-                )  # fmt: skip
+                accuracy, first = best["accuracy"].astype(float).tolist(), group.iloc[:1]
+                rows.append({
+                    "study": name, "configuration": label, "accuracy": float(best["accuracy"].mean()), "lowest": min(accuracy),
+                    "highest": max(accuracy), "best_rate": float(best["train.lr"].iloc[0]), "runs": len(group),
+                    "diverged": int((group["status"] == "diverged").sum()),
+                    **{size: finite(first[size].tolist()[0]) for size in ("parameters", "state_size")},
+                    **{key: finite(by_name[label][key]) for key in _WINDOW if label in by_name},
+                })  # fmt: skip
         return rows
 
     def study(self, name: str) -> dict[str, Any]:

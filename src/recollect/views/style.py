@@ -40,7 +40,11 @@ def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
     for i, label in enumerate(labels):
         k = seen[mixer_of(label)] = seen.get(mixer_of(label), -1) + 1
         colour = number[mixer_of(label)] + (i if len(names) == 1 else 0)
-        look = {"dash": DASHES[k % len(DASHES)], "symbol": MARKERS[k % len(MARKERS)], "opacity": max(0.55, 1 - 0.15 * k)}
+        look = {
+            "dash": DASHES[k % len(DASHES)],
+            "symbol": MARKERS[k % len(MARKERS)],
+            "opacity": max(0.55, 1 - 0.15 * k),
+        }
         found[label] = {"colour": colour % len(ALL_COLOURS), **look, **({"opacity": 1.0} if len(names) == 1 else {})}
     return found
 
@@ -53,8 +57,9 @@ def layout(theme: str) -> dict[str, Any]:
         "tickcolor": tone["line"], "automargin": True, "title": {"standoff": 8},
     }  # fmt: skip
     return {
-        "font": {"family": FONT, "size": 13, "color": tone["text"]}, "paper_bgcolor": tone["panel"], "plot_bgcolor": tone["panel"],
-        "colorway": colours(theme), "margin": {"l": 56, "r": 16, "t": 16, "b": 48}, "hovermode": "closest", "autosize": True,
+        "font": {"family": FONT, "size": 13, "color": tone["text"]}, "paper_bgcolor": tone["panel"],
+        "plot_bgcolor": tone["panel"], "colorway": colours(theme),
+        "margin": {"l": 56, "r": 16, "t": 16, "b": 48}, "hovermode": "closest", "autosize": True,
         "hoverlabel": {"bgcolor": tone["back"], "bordercolor": tone["soft"], "align": "left",
                        "font": {"family": FONT, "size": 12, "color": tone["text"]}, "namelength": -1},
         "legend": {"font": {"size": 12}, "tracegroupgap": 0, "itemwidth": 30}, "xaxis": axis, "yaxis": axis,
