@@ -26,8 +26,8 @@ from recollect.views.tags import tag_table
 
 RESAMPLES = 1000
 """Draws of the bootstrap of windows, where a page has few enough runs for it."""
-_INTERVALS = ("interval_low", "interval_high", "sensitivity_low", "sensitivity_high", "loss_sensitivity_low", "loss_sensitivity_high",
-              "best_lr_low", "best_lr_high")  # fmt: skip
+_INTERVALS = ("interval_low", "interval_high", "sensitivity_low", "sensitivity_high", "loss_sensitivity_low",
+              "loss_sensitivity_high", "best_lr_low", "best_lr_high")  # fmt: skip
 """What a bootstrap says of a window .."""
 _WINDOW = ("low", "high", "decades", "open_low", "open_high", "zoology_finds", "seeds", "rates", "seed_min", "seed_max",
            "checkpoint_decades", "sensitivity", "loss_sensitivity", "diverged_low", "diverged_high")  # fmt: skip
