@@ -12,6 +12,7 @@ from recollect.cli.options import (
     CohortOption,
     DeviceOption,
     ExecutorOption,
+    RetryOption,
     StopAfterOption,
     StoreOption,
     WorkersOption,
@@ -63,6 +64,7 @@ def probe(
     workers: WorkersOption = 0,
     cohort: CohortOption = 0,
     stop_after: StopAfterOption = "",
+    retry: RetryOption = False,
 ) -> None:
     """Is your mixer causal, does it train in a cohort, how does it recall, and how wide is its learning-rate window?"""
     from recollect.cli.tables import comparison_table, search_table
@@ -75,7 +77,7 @@ def probe(
         layers=layers or [1], positions=positions, steps=steps, seeds=seeds,
         beside=[yaml.safe_load(word) for word in beside or []], train=not no_train, on_rule=_tell, store=store, device=device,
         executor=executor, workers=workers, cohort=cohort, progress=Progress(console), options={"address": address},
-        stop_after=duration(stop_after),
+        stop_after=duration(stop_after), retry=retry,
     )  # fmt: skip
     if found.fatal:
         console.print(f"\nnot trained: with {' and '.join(found.fatal)} broken, what it learns would mean nothing")

@@ -12,6 +12,7 @@ from recollect.probing.compare import beside_shipped, compared, pictures, verdic
 from recollect.probing.rules import Checked, check_rules
 from recollect.probing.setting import Setting, baseline, probe_study, small_task
 from recollect.spec import SpecError
+from recollect.spec.state import GlobalState
 from recollect.store import DEFAULT_STORE
 from recollect.store.store import Store
 from recollect.study.outcome import Outcome
@@ -102,10 +103,11 @@ def probe(
     title = model.title
     name = f"probe-{model.mixer.kind.rpartition(':')[2]}"
     (grid,) = expand(probe_study(name, [own, *map(baseline, beside)], setting))  # bad input is found before the checks
-    rules = []
+    rules, state = [], GlobalState()
     for rule in check_rules(model):
         rules.append(rule)
         on_rule(rule)
+    state.restore()  # the mixer's code has run in this process, from which workers inherit the environment
     if not train or any(rule.fatal for rule in rules):
         return Probe(title, setting, rules)
     outcome = run([grid], store=store, **options)

@@ -80,8 +80,9 @@ def _merge_runs(db: sqlite3.Connection, merged: Merged) -> None:
         _copy(db, table, f"{key} IN (SELECT id FROM coming)")
     merged.added += db.execute("SELECT count(*) FROM coming").fetchone()[0]
     db.execute("DROP TABLE temp.coming")
-    db.execute("DELETE FROM main.failures WHERE run IN (SELECT id FROM main.runs)")
-    _copy(db, "failures", "run NOT IN (SELECT id FROM main.runs) AND run NOT IN (SELECT run FROM main.failures)")
+    for table in ("failures", "failed"):
+        db.execute(f"DELETE FROM main.{table} WHERE run IN (SELECT id FROM main.runs)")
+        _copy(db, table, f"run NOT IN (SELECT id FROM main.runs) AND run NOT IN (SELECT run FROM main.{table})")
 
 
 def _copy(db: sqlite3.Connection, table: str, which: str) -> None:

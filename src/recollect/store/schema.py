@@ -1,6 +1,6 @@
 """The tables of a store, and how an older one is brought to them or read as it is."""
 
-SCHEMA = 3
+SCHEMA = 4
 _SNAPSHOTS = """
 CREATE TABLE snapshots (
     run TEXT,
@@ -14,14 +14,23 @@ _NEWER = """
 ALTER TABLE runs ADD COLUMN state_size INTEGER;
 ALTER TABLE runs ADD COLUMN semantics INTEGER NOT NULL DEFAULT 1;
 """
-MIGRATIONS: dict[int, str] = {1: _SNAPSHOTS, 2: _NEWER}
+_FAILED = """
+CREATE TABLE failed (
+    run TEXT PRIMARY KEY,          -- one that is not tried again unless that is asked for
+    attempts INTEGER NOT NULL,     -- how many have failed
+    error TEXT NOT NULL,           -- that of the last, in one line
+    time TEXT NOT NULL             -- UTC
+);
+"""
+MIGRATIONS: dict[int, str] = {1: _SNAPSHOTS, 2: _NEWER, 3: _FAILED}
 """SQL that brings a store to the next schema, by the schema it starts from: done when the store is written to."""
 READ_AS_NEXT: dict[int, str] = {
     1: "CREATE TEMP TABLE snapshots (run, share, step, data)",
     2: "CREATE TEMP VIEW runs AS SELECT rowid, *, NULL AS state_size, 1 AS semantics FROM main.runs",
+    3: "CREATE TEMP TABLE failed (run, attempts, error, time)",
 }
 """SQL that makes a connection see a store as one of the next schema without writing to it, by the schema it has."""
-TABLES = f"""{_SNAPSHOTS}
+TABLES = f"""{_SNAPSHOTS}{_FAILED}
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE studies (name TEXT PRIMARY KEY, source TEXT NOT NULL);                     -- the study file, as YAML
 CREATE TABLE study_runs (study TEXT, place INTEGER, run TEXT, PRIMARY KEY (study, place));

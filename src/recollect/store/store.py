@@ -17,8 +17,9 @@ from typing import Any
 import filelock
 
 from recollect.spec import nearest
+from recollect.spec.faults import fault_point
 from recollect.store.files import StoreBusy, StoreError, write_errors
-from recollect.store.records import Failure, Slice, StoredRun
+from recollect.store.records import FailedRun, Failure, Slice, StoredRun
 from recollect.store.schema import MIGRATIONS, READ_AS_NEXT, SCHEMA, TABLES
 from recollect.store.versions import release
 from recollect.store.writer import Writer, now
@@ -89,6 +90,12 @@ class Store:
         rows = self._query("SELECT run, attempt, error, traceback, time FROM failures ORDER BY rowid")
         return [Failure(*row) for row in rows]
 
+    def failed(self) -> dict[str, FailedRun]:
+        """The runs that failed for good, by id: they are tried again only when that is asked for."""
+        return {
+            row[0]: FailedRun(*row) for row in self._query("SELECT run, attempts, error FROM failed ORDER BY rowid")
+        }
+
     def recent(self, limit: int) -> list[StoredRun]:
         """The runs that ended last, the newest first."""
         return self._stored("ORDER BY rowid DESC LIMIT ?", limit)
@@ -138,9 +145,11 @@ class Store:
         except OSError as error:
             raise StoreError(f"cannot lock {lock_path}: {error.strerror}") from None
         try:
+            fault_point("store: locked")
             with write_errors(self.path):
                 holder_path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {now()}\n")
                 connection = self._connect_to_write()
+            fault_point("store: opened")
             try:
                 yield Writer(connection, self.path, self.weights)
             finally:
@@ -201,7 +210,9 @@ class Store:
                 f"BEGIN; {TABLES} INSERT INTO meta VALUES ('schema', '{SCHEMA}'), "
                 f"('written by', 'recollect {release()}'); COMMIT;"
             )
+        fault_point("store: rename")
         draft.replace(self.path)
+        fault_point("store: renamed")
 
 
 def _holder(path: Path) -> str:

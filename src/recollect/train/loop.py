@@ -31,8 +31,9 @@ def train(
 ) -> Iterator[Event]:
     """Train runs of one shape together, from the start or from a snapshot with all of them in it.
 
-    Gives each run's result when it ends, a note at each measurement, a snapshot each time `every` seconds or more have passed (0: after each step), and
-    one as soon as `stop` says so: it is asked after each step. Results bring the trained weights along where `weights` asks for them.
+    Gives each run's result when it ends, a note at each measurement, a snapshot each time `every` seconds or more have passed
+    (0: after each step), and one as soon as `stop` says so: it is asked after each step. Results bring the trained weights along
+    where `weights` asks for them.
     """
     cohort = Cohort(runs, torch.device(device))
     done = restore(cohort, saved) if saved else 0
