@@ -33,7 +33,9 @@ class GlobalState:
     def changes(self) -> list[str]:
         """What has another value now, each with both values where these are short; but for the filters of warnings, which
         libraries change when they are first used."""
-        found = {name: (before, self._settings[name].read()) for name, before in self._before.items() if name != _FILTERS}
+        found = {
+            name: (before, self._settings[name].read()) for name, before in self._before.items() if name != _FILTERS
+        }
         return [_told(name, before, now) for name, (before, now) in found.items() if before != now]
 
     def restore(self) -> None:

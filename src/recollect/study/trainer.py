@@ -93,6 +93,7 @@ class Trainer:
             self.watch(job.runs, report)
         if isinstance(report, Measured):
             job.ending = report.ending
+            self.writer.add_measured(job.runs, report)
         elif isinstance(report, Ended):
             for text in [note for note in report.notes if note not in self.told]:
                 self.told.add(text)
