@@ -34,6 +34,13 @@ train: {lr: [0.001, 0.01, 1000.0], seed: [1, 2], steps: %d, batch: 4, eval_every
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def warm(tmp_path_factory) -> None:
+    """Train once in this process: its copies then have everything imported."""
+    how = {"device": "cpu", "workers": 1, "progress": False}
+    run(Study.from_yaml(STUDY % 6), store=tmp_path_factory.mktemp("warm") / "s.sqlite", **how)
+
+
 def frames(path: Path) -> list[pd.DataFrame]:
     store = Store(path)
     timings = ["seconds", "ended", "device", "versions"]
