@@ -8,6 +8,7 @@ from recollect.cli import (
     demo,
     evaluate,
     export,
+    imports,
     kernels,
     merge,
     papers,
@@ -23,7 +24,7 @@ from recollect.cli import (
 from recollect.cli.app import app, main
 
 __all__ = [
-    "app", "bench", "demo", "evaluate", "export", "kernels",
+    "app", "bench", "demo", "evaluate", "export", "imports", "kernels",
     "main", "merge", "papers", "plan", "probe", "report", "reproduce", "results",
     "run", "show", "status",
 ]  # fmt: skip
