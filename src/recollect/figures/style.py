@@ -18,7 +18,7 @@ DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0,
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Within, figures are drawn in the house style."""
+    """A context in which figures are drawn in this style."""
     settings = {
         "font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
         "grid.linewidth": 0.6, "lines.linewidth": 1.8, "lines.markersize": 5, "legend.frameon": False,
@@ -29,7 +29,7 @@ def style() -> Iterator[None]:
 
 
 class Picture(Figure):
-    """A figure that a notebook shows without any set-up."""
+    """A figure that a notebook displays by itself."""
 
     def _repr_png_(self) -> bytes:
         drawn = io.BytesIO()
@@ -54,7 +54,7 @@ def add_caption(figure: Figure, text: str) -> None:
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
-    """The figure as PNG and SVG beside each other."""
+    """Write the figure as PNG and as SVG."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_suffix(ending) for ending in (".png", ".svg")]
     figure.savefig(paths[0], dpi=160)
