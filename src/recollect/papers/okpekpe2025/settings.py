@@ -1,6 +1,7 @@
 """The settings of Okpekpe & Orvieto at each scale, and the grids that its items are views of.
 
-The task is Zoology's, whose code the authors ran: blank filler, keys asked in the released generator's order (`UNKNOWN`).
+The task is Zoology's, whose code the authors ran: blank filler, keys asked in the released generator's order.
+What no version of the paper states is in `sources/okpekpe2025.py`.
 `paper` is appendix A.2 as printed. `medium` has its 50 epochs at the settings and widths that decide a claim, in bfloat16: an
 hour of one GPU. `small` has one setting, two widths and 6 epochs of smaller batches, which make as many steps as 12 epochs of the
 paper's. `tiny` has 16 tokens, 4 pairs and 32 words, widths 8 to 32 and at most 1,000 steps (2-layer models 2,500), and ends a run
@@ -12,12 +13,12 @@ from typing import Any
 
 from recollect.analysis.window import ZOOLOGY_RATES
 from recollect.papers.judge import Scale
+from recollect.sources.base import chosen_text
+from recollect.sources.okpekpe2025 import SOURCE
 from recollect.study.grid import axis
 from recollect.study.spec import Study
-from recollect.train.protocols import UNKNOWN as OF_PROTOCOLS
-from recollect.train.protocols import Unknown
 
-NAME = "okpekpe2025"
+NAME = SOURCE.name
 SEEDS = {"tiny": [42, 123], "small": [42, 123, 777], "medium": [42, 123, 777], "paper": [42, 123, 777]}
 FIVE_SEEDS = [*SEEDS["medium"], 1234, 2025]
 """Of `medium`, where a mean over seeds decides a claim."""
@@ -69,23 +70,6 @@ ALL = ["attention", "based", "h3", "hyena", "rwkv", "mamba"]
 RECURRENT = ["h3", "hyena", "rwkv", "mamba"]
 MAIN = ["attention", "hyena", "mamba"]
 """The models of Figure 1, and of the main text's Figures 2 and 3: which, the text does not say."""
-UNKNOWN: tuple[Unknown, ...] = (
-    *OF_PROTOCOLS[NAME],
-    Unknown("task.filler", "blank", "Zoology's figure 2 has it in every version; its class default is random", "filler"),
-    Unknown("task.variant", "zoology", "keys are asked in the order of the released generator", "variants"),
-    Unknown("task.roles", "split", "the text has one vocabulary, Zoology's code a half for keys and a half for values"),
-    Unknown("model.mlp", "gelu", "a layer is a mixer and an MLP, Mamba's too; Zoology's block for Mamba has none", "readings"),
-    Unknown("model.mlp_ratio", "4", "Zoology's class default is 1"),
-    Unknown("model.mixer.dt_init", "published", "Zoology's block for mixers with an MLP zeroes Mamba's step-size bias",
-            "readings"),
-    Unknown("model.mixer of S6 + MLP", "the scan alone", "whether it keeps Mamba's convolution", "readings"),
-    Unknown("model.mixer.conv_causal", "true", "the convolutions of Tables 2 and 3; kernel 4, no activation", "readings"),
-    Unknown("model.dropout_embedding", "0", "Zoology's figure 2 drops 0.1 of embeddings and attention weights", "readings"),
-    Unknown("model.tie", "true", "whether the head is the embedding"),
-    Unknown("model.positions", "learned", "the text gives positions to attention and Based, and no kind"),
-    Unknown("setting and width", "each item's small print", "of Figures 1, 6 and 7 and of Tables 2 to 4"),
-)  # fmt: skip
-"""What no version of the paper states, what is taken here, and the item that shows whether it matters."""
 
 _TINY = (
     "MQAR with 16 tokens, 4 pairs and 32 words; fresh rows, batch 32, at most 1,000 steps (ends at 99 %), head not tied, "
@@ -96,10 +80,7 @@ _SMALL = (
     "pairs), bfloat16."
 )
 _MEDIUM = "50 epochs as in the paper, bfloat16; MQAR (64, 4)."
-_CHOSEN = (
-    "Not stated, so chosen: blank filler in Zoology's order, accuracy at the last step, an MLP after Mamba too, causal "
-    "convolutions, no dropout, learning rates, tied head, cosine decay, learned positions."
-)
+_CHOSEN = chosen_text(SOURCE.unknown)
 DIFFERS: dict[Scale, str] = {
     "tiny": _TINY, "small": f"{_SMALL} {_CHOSEN}", "medium": f"{_MEDIUM} {_CHOSEN}", "paper": _CHOSEN,
 }  # fmt: skip

@@ -16,12 +16,14 @@ import pandas as pd
 
 from recollect.analysis.rates import at_best_rates, mean_accuracy
 from recollect.analysis.window import THRESHOLD
-from recollect.models.presets import preset
 from recollect.papers.estimates import NotEnough
 from recollect.papers.judge import Evidence, Scale, where
+from recollect.sources import preset
+from recollect.sources.base import chosen_text
+from recollect.sources.retrievit2026 import SOURCE
 from recollect.study.spec import Study
 
-NAME = "retrievit2026"
+NAME = SOURCE.name
 Fields = dict[str, Any]
 TaskName = Literal["suffix", "prefix", "suffix-99", "prefix-99", "position"]
 """N-gram retrieval with the query after or before the sequence, to 95 % or to 99 %, and position retrieval."""
@@ -124,7 +126,7 @@ _DIFFERS: dict[Scale, str] = {
     "Figure 4: one), bfloat16; n-gram rows of 25 to 50 tokens, 5 seeds (others 3), at most 40,000 steps with the query last and "
     "16,000 with it first, to 99 %; position rows of 64, at most 40,000 steps, to 95 %. The paper: 150 M parameters, rows of 50 "
     "to 100 and of 200 tokens, 20 M examples, SSMs and hybrids tied.",
-    "paper": "As printed. Not stated, so chosen: which parameters decay (matrices), one seed for data and weights, float32.",
+    "paper": f"As printed. {chosen_text(SOURCE.unknown)}",
 }
 
 
