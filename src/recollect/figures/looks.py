@@ -37,7 +37,7 @@ colours."""
 def written(label: str) -> str:
     """A label with its mixer as people write it: `mamba2, width 64` gives `Mamba-2, width 64`."""
     mixer, rest = _split(label)
-    return WRITTEN.get(mixer, mixer) + rest
+    return WRITTEN.get(mixer, mixer) + (f" {rest}" if rest.startswith("(") and mixer in WRITTEN else rest)
 
 
 def look(i: int) -> dict[str, Any]:
