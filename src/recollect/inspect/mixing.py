@@ -76,6 +76,18 @@ def mixer_inputs(
     return given
 
 
+def mixing_frame(model: nn.Module, tokens: Tensor, name: str = "") -> pd.DataFrame:
+    """One row per mixer (`matrix`: the name and its place in the model), `token` and the token it `reads`: the mean `size` over heads
+    or channels, for the first row of `tokens`."""
+    parts = []
+    for place, matrix in mixing_matrices(model, tokens[:1]).items():
+        size = matrix[0].abs().double().mean(0).cpu().numpy()
+        token, reads = np.tril_indices(len(size))
+        label = f"{name}, {place}" if name else place
+        parts.append(pd.DataFrame({"matrix": label, "token": token, "reads": reads, "size": size[token, reads]}))
+    return pd.concat(parts, ignore_index=True)
+
+
 def distance_profile(matrix: Tensor) -> np.ndarray:
     """The mean |M_ts| at each distance t - s = 0, 1, ..: over parts, rows and places, of M (.., length, length)."""
     size = matrix.abs().double().flatten(0, -3).mean(0).cpu().numpy()

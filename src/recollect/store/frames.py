@@ -1,6 +1,7 @@
 """Results as pandas frames."""
 
 import json
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -87,20 +88,23 @@ def varying_fields(frame: pd.DataFrame) -> list[str]:
     return [name for name in field_columns(frame) if len(frame[name].unique()) > 1]
 
 
-def curves_frame(store: Store, study: str | None = None, unfinished: bool = False) -> pd.DataFrame:
-    """One row per run and measurement; `unfinished`: also of runs that have begun and not ended."""
-    rows = _of_study(store, "run, data", "points", "run, step", study)
-    if unfinished:
-        rows += _of_study(store, "run, data", "training_points", "run, step", study)
+def curves_frame(
+    store: Store, study: str | None = None, unfinished: bool = False, runs: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """One row per run and measurement: of a study, of these `runs`, or of all; `unfinished`: also of runs that have begun and not
+    ended."""
+    rows = []
+    for table in ("points", "training_points") if unfinished else ("points",):
+        rows += _of_study(store, "run, data", table, "run, step", study, runs)
     frame = pd.DataFrame(_parsed([data for _, data in rows]))
     if rows:
         frame.insert(0, "run", [run for run, _ in rows])
     return frame
 
 
-def slices_frame(store: Store, study: str | None = None) -> pd.DataFrame:
+def slices_frame(store: Store, study: str | None = None, runs: Sequence[str] | None = None) -> pd.DataFrame:
     """One row per run, measurement, tag and value of the tag: how many answers were scored, how many were right."""
-    rows = _of_study(store, "run, step, tag, data", "slices", "run, step, tag", study)
+    rows = _of_study(store, "run, step, tag, data", "slices", "run, step, tag", study, runs)
     if not rows:
         return pd.DataFrame()
     records = _parsed([data for *_, data in rows])
@@ -135,9 +139,14 @@ def write(frame: pd.DataFrame, path: Path) -> None:
     writers[path.suffix]()
 
 
-def _of_study(store: Store, columns: str, table: str, order: str, study: str | None) -> list[tuple]:
-    """Rows of a table that has a column `run`: those of a study's runs, or all."""
+def _of_study(
+    store: Store, columns: str, table: str, order: str, study: str | None, runs: Sequence[str] | None = None
+) -> list[tuple]:
+    """Rows of a table that has a column `run`: those of a study's runs, of these runs, or all."""
     select = f"SELECT {columns} FROM {table}"
+    if runs is not None:
+        some = "run IN (SELECT value FROM json_each(?))"
+        return store._query(f"{select} WHERE {some} ORDER BY {order}", [json.dumps(list(runs))])
     if study is None:
         return store._query(f"{select} ORDER BY {order}")
     store.study_source(study)  # refuses a name that the store does not know
