@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 some runs failed or a rule is broken, 2 bad input, 3 the s
 
 from recollect.cli import (
     bench,
+    check,
     demo,
     evaluate,
     export,
@@ -23,7 +24,7 @@ from recollect.cli import (
 from recollect.cli.app import app, main
 
 __all__ = [
-    "app", "bench", "demo", "evaluate", "export", "kernels",
+    "app", "bench", "check", "demo", "evaluate", "export", "kernels",
     "main", "merge", "papers", "plan", "probe", "report", "reproduce", "results",
     "run", "show", "status",
 ]  # fmt: skip

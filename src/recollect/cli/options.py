@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 
 from recollect.cli.app import console, problems
 from recollect.mixers import MIXERS
 from recollect.papers import PAPERS
 from recollect.spec import SpecError
+from recollect.spec.reading import read_yaml
 from recollect.store import DEFAULT_STORE
 from recollect.study.executors import EXECUTORS
 from recollect.tasks import TASKS
@@ -59,6 +59,12 @@ AddressOption = Annotated[
         envvar="RAY_ADDRESS", help="The Ray cluster's head, as host:port; auto: the one running on this machine."
     ),
 ]
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust", help="Import code that the file names and that is not part of recollect: it can do anything."
+    ),
+]
 YesOption = Annotated[bool, typer.Option("--yes", help="Also expand a grid of more than a million runs.")]
 ScaleOption = Annotated[
     str,
@@ -86,7 +92,7 @@ def named(options: list[str] | None) -> dict[str, Any]:
         name, sign, value = option.partition("=")
         if not sign:
             raise SpecError(f"expected name=value, got {option!r}")
-        given[name] = yaml.safe_load(value)
+        given[name] = read_yaml(value)
     return given
 
 
@@ -104,7 +110,7 @@ def tell_failed(outcome: "Outcome") -> None:
         f"{len(outcome.failed)} of {outcome.runs} runs failed; tracebacks are in the store's table `failures`:"
     )
     for id, error in outcome.failed.items():
-        problems.print(f"  {id}: {error}", markup=False)
+        problems.print(f"  {id}: {error}")
     problems.print("The same command tries them again.")
     raise typer.Exit(1)
 

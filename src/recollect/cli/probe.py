@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-import yaml
 
 from recollect.cli.app import app, console
 from recollect.cli.options import (
@@ -22,6 +21,7 @@ from recollect.cli.options import (
     tell_failed,
     tell_trained,
 )
+from recollect.spec.reading import read_yaml
 
 if TYPE_CHECKING:
     from recollect.probing.rules import Checked
@@ -69,11 +69,11 @@ def probe(
     from recollect.probing.probe import probe as examine
     from recollect.study.progress import Progress
 
-    console.print(f"{mixer}: the rules of a mixer, at width {width}", markup=False)
+    console.print(f"{mixer}: the rules of a mixer, at width {width}")
     found = examine(
-        {"kind": mixer, **named(options)}, task=yaml.safe_load(task), length=length, pairs=pairs, vocab=vocab, width=width,
+        {"kind": mixer, **named(options)}, task=read_yaml(task), length=length, pairs=pairs, vocab=vocab, width=width,
         layers=layers or [1], positions=positions, steps=steps, seeds=seeds,
-        beside=[yaml.safe_load(word) for word in beside or []], train=not no_train, on_rule=_tell, store=store, device=device,
+        beside=[read_yaml(word) for word in beside or []], train=not no_train, on_rule=_tell, store=store, device=device,
         executor=executor, workers=workers, cohort=cohort, progress=Progress(console), options={"address": address},
         stop_after=duration(stop_after),
     )  # fmt: skip
@@ -91,7 +91,7 @@ def probe(
             console.print(
                 "There are no shipped windows for this setting: --with attention --with deltanet trains some."
             )
-        console.print(*found.sentences, sep="\n", markup=False, soft_wrap=True)
+        console.print(*found.sentences, sep="\n", soft_wrap=True)
         console.print(f"The pictures: {', '.join(map(str, found.pictures))}")
         console.print(f"The numbers: recollect results {found.outcome.names[0]} --store {store}")
     if found.broken:

@@ -3,10 +3,10 @@
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from recollect.cli.app import app, console, help_alone
 from recollect.cli.options import complete_mixer, complete_task, named
+from recollect.spec.reading import read_yaml
 
 show_app = typer.Typer()
 app.add_typer(show_app, name="show")
@@ -60,7 +60,9 @@ def show_model(
 
     if mixer.endswith((".yaml", ".yml")):
         first: dict[str, Any] = {}
-        for run in Study.load(mixer).runs():
+        study = Study.load(mixer)
+        study.check_size(allow_many=False)
+        for run in study.runs():
             first.setdefault(run.model.model_dump_json(), run)
         pairs = [(run.model, run.task) for run in first.values()]
     else:
@@ -68,6 +70,6 @@ def show_model(
         fields = {name: value for name, value in given.items() if name in ModelSpec.model_fields}
         rest = {name: value for name, value in given.items() if name not in fields}
         base = {"preset": mixer} if mixer.startswith(("retrievit-", "okpekpe-")) else {"mixer": {"kind": mixer, **rest}}
-        pairs = [(ModelSpec(**with_preset({**base, **fields})), as_task(yaml.safe_load(task)))]
+        pairs = [(ModelSpec(**with_preset({**base, **fields})), as_task(read_yaml(task)))]
     for spec, asked in pairs:
         console.print(model_card(spec, asked, build(spec, asked.vocabulary, asked.row_length, seed=0)))

@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any
 
 import pandas as pd
-import yaml
 from pydantic import ValidationError
 
 from recollect.analysis.scaling import at_best_rate
@@ -14,6 +13,8 @@ from recollect.analysis.window import THRESHOLD, windows
 from recollect.reporting.curves import Budget, curves_content, slices_content
 from recollect.reporting.words import question, unknowns
 from recollect.spec import SpecError, finite
+from recollect.spec.reading import read_yaml
+from recollect.spec.source import untrusted
 from recollect.store.frames import field_columns, runs_frame, varying_fields
 from recollect.store.labels import run_labels
 from recollect.store.store import Store
@@ -93,8 +94,11 @@ def _failures(store: Store, ids: list[str], given: dict[str, Any]) -> list[dict[
 def _told(given: dict[str, Any]) -> dict[str, str]:
     """Which run an id stands for, from the study file: the store knows no specification of what did not end."""
     try:
-        grids = [Study(**given).runs(precision) for precision in AUTOMATIC]  # it may have been the device's
-    except (SpecError, ValidationError):
+        with untrusted():  # the store may be from elsewhere, and the code that it names is not run for a label
+            study = Study(**given)
+            study.check_size(allow_many=False)
+            grids = [study.runs(precision) for precision in AUTOMATIC]  # it may have been the device's
+    except (SpecError, ValidationError, TypeError):
         return {}
     return {
         run.id: f"{label}, learning rate {run.train.lr:g}, seed {run.train.seed}"
@@ -114,11 +118,17 @@ def _provenance(store: Store, name: str, runs: Columns) -> dict[str, Any]:
 
 
 def _mapping(source: str) -> dict[str, Any]:
+    """A study file as plain data, as far as it makes sense: a store from elsewhere may hold any text."""
     try:
-        data = yaml.safe_load(source)
-    except yaml.YAMLError:
+        data = read_yaml(source)
+    except SpecError:
         return {}
-    return {str(key): value for key, value in data.items()} if isinstance(data, dict) else {}
+    if not isinstance(data, dict):
+        return {}
+    search = data.get("search")
+    if isinstance(search, dict) and not (isinstance(asked := search.get("threshold"), float) and 0 < asked <= 1):
+        data["search"] = {name: value for name, value in search.items() if name != "threshold"}
+    return data
 
 
 def _is_number(value: Any) -> bool:

@@ -16,7 +16,7 @@ from recollect.figures.style import COLOURS
 from recollect.reporting.content import study_content
 from recollect.reporting.curves import Budget
 from recollect.reporting.reproduction import read_reproduction, studies_of
-from recollect.spec import SpecError
+from recollect.spec.output import written_whole
 from recollect.store.store import Store, StoreError
 
 _SCRIPTS = ("dom.js", "table.js", "inspect.js", "lines.js", "heatmap.js", "study.js", "page.js")
@@ -37,9 +37,6 @@ def report(
     """
     store, to = store if isinstance(store, Store) else Store(store), Path(to)
     folder = Path(reproduction) if reproduction is not None else None
-    if to.is_dir() or not to.parent.is_dir():
-        why = "it is a folder" if to.is_dir() else f"there is no folder {to.parent}"
-        raise SpecError(f"cannot write {to}: {why}")
     found = read_reproduction(folder) if folder else None
     known = store.studies()
     names = _chosen(store, list(known), studies, studies_of(found, list(known)) if found else list(known))
@@ -50,10 +47,8 @@ def report(
         "studies": [study_content(store, name, budget) for name in names], "reproduction": found,
     }  # fmt: skip
     title = found["title"] if found else names[0] if len(names) == 1 else f"{len(names)} studies of {store.path.name}"
-    try:
-        to.write_text(_page(title, data), encoding="utf-8")
-    except OSError as error:
-        raise SpecError(f"cannot write {to}: {error.strerror}") from None
+    with written_whole(to) as draft:
+        draft.write_text(_page(title, data), encoding="utf-8")
     return to
 
 
