@@ -10,6 +10,7 @@ from typing import Any, Concatenate, Literal, ParamSpec
 import numpy as np
 import pandas as pd
 import safetensors.numpy
+from pandas.api.types import is_numeric_dtype
 
 from recollect.spec import SpecError, nearest
 from recollect.spec.output import written_whole
@@ -71,7 +72,7 @@ def runs_frame(store: Store, study: str | None = None, columns: Literal["all", "
         records.append({"id": record.pop("id"), "configuration": label[key], **record, **fields[key], **own})
     frame = pd.DataFrame(records)
     for name in _NUMBERS:
-        if records and frame[name].dtype == object:
+        if records and not is_numeric_dtype(frame[name]):
             frame[name] = frame[name].astype(float)
     for name in _TEXTS:
         if records and not all(value is None or isinstance(value, str) for value in frame[name].unique()):
@@ -114,7 +115,7 @@ def curves_frame(store: Store, study: str | None = None) -> pd.DataFrame:
     """One row per run and measurement."""
     rows = _of_study(store, "run, data", "points", "run, step", study)
     frame = pd.DataFrame(_parsed([data for _, data in rows]))
-    frame = frame.astype({name: float for name in frame if frame[name].dtype == object})
+    frame = frame.astype({name: float for name in frame if not is_numeric_dtype(frame[name])})
     if rows:
         frame.insert(0, "run", [run for run, _ in rows])
     return frame
@@ -169,7 +170,7 @@ def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
     def shown(value: Any) -> Any:
         return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
-    texts = {name: frame[name].map(shown) for name in frame if frame[name].dtype == object}
+    texts = {name: frame[name].map(shown) for name in frame if not is_numeric_dtype(frame[name])}
     return frame.assign(**texts).rename(columns=shown)
 
 
