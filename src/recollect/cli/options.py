@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 from rich.console import Console
 
 from recollect.cli.app import console, problems
 from recollect.mixers import MIXERS
 from recollect.papers import PAPERS
 from recollect.spec import SpecError
+from recollect.spec.reading import read_yaml
 from recollect.store import DEFAULT_STORE
 from recollect.study.executors import EXECUTORS
 from recollect.tasks import TASKS
@@ -82,6 +82,12 @@ SlurmOption = Annotated[
         "--slurm", metavar="NAME=VALUE", help="Slurm: a further parameter of sbatch, such as account=me. Repeat."
     ),
 ]
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust", help="Import code that the file names and that is not part of recollect: it can do anything."
+    ),
+]
 YesOption = Annotated[bool, typer.Option("--yes", help="Also expand a grid of more than a million runs.")]
 ScaleOption = Annotated[
     str,
@@ -109,7 +115,7 @@ def named(options: list[str] | None) -> dict[str, Any]:
         name, sign, value = option.partition("=")
         if not sign:
             raise SpecError(f"expected name=value, got {option!r}")
-        given[name] = yaml.safe_load(value)
+        given[name] = read_yaml(value)
     return given
 
 
@@ -127,7 +133,7 @@ def tell_failed(outcome: "Outcome") -> None:
         f"{len(outcome.failed)} of {outcome.runs} runs failed; tracebacks are in the store's table `failures`:"
     )
     for id in [id for id in outcome.failed if id not in outcome.left]:
-        problems.print(f"  {id}: {outcome.failed[id]}", markup=False)
+        problems.print(f"  {id}: {outcome.failed[id]}")
     if outcome.left:
         problems.print(f"{len(outcome.left)} of them failed before and were not tried now.")
     problems.print("The same command with --retry tries them again.")

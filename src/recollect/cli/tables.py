@@ -4,6 +4,7 @@ from typing import Any
 
 import pandas as pd
 from rich.table import Table
+from rich.text import Text
 
 from recollect.papers.reproduce import total
 from recollect.probing.overview import COLUMNS, atlas_cells, decades
@@ -65,7 +66,7 @@ def kernels_table(found: pd.DataFrame) -> Table:
     for i, row in enumerate(rows):
         numbers = ("-" if pd.isna(row[name]) else f"{row[name]:.1e}" for name in ("output", "gradients"))
         ms = "-" if pd.isna(row["ms"]) else f"{row['ms']:.3g}"
-        verdict = f"[{styles[row['verdict']]}]{row['verdict']}[/]"
+        verdict = Text(row["verdict"], styles[row["verdict"]])
         last = i + 1 == len(rows) or rows[i + 1]["op"] != row["op"]
         table.add_row(row["op"], row["form"], row["version"], verdict, *numbers, ms, row["note"], end_section=last)
     return table

@@ -10,6 +10,8 @@ import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from recollect.spec.output import output_errors, written_whole
+
 
 @contextmanager
 def style() -> Iterator[None]:
@@ -50,8 +52,11 @@ def add_caption(figure: Figure, text: str) -> None:
 
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Write the figure as PNG and as SVG."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
+    with output_errors(stem.parent):
+        stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_suffix(ending) for ending in (".png", ".svg")]
-    figure.savefig(paths[0], dpi=160)
-    figure.savefig(paths[1], metadata={"Date": None})
+    with written_whole(paths[0]) as draft:
+        figure.savefig(draft, dpi=160)
+    with written_whole(paths[1]) as draft:
+        figure.savefig(draft, metadata={"Date": None})
     return paths

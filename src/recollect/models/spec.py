@@ -57,13 +57,13 @@ class ModelSpec(Spec):
 
     mixer: AnyMixer = Field(default_factory=_attention)
     """The mixer of every layer, unless `pattern` says otherwise."""
-    width: int = Field(default=64, ge=1)
+    width: int = Field(default=64, ge=1, le=2**16)
     """Channels of the residual stream."""
-    layers: int = Field(default=2, ge=1)
+    layers: int = Field(default=2, ge=1, le=1024)
     """How many layers; a layer is a mixer and what follows it."""
     mlp: MLP = "gelu"
     """What follows each mixer: a GELU or SwiGLU network, `none`, or `identity` (Zoology's: adds a normalised copy)."""
-    mlp_ratio: float = Field(default=4.0, gt=0)
+    mlp_ratio: float = Field(default=4.0, gt=0, le=1024)
     """Width of the MLP over width of the model."""
     parallel: bool = False
     """Mixer and MLP side by side instead of one after the other (GPT-NeoX)."""
@@ -94,7 +94,7 @@ class ModelSpec(Spec):
     not dominate the tokens: in Vaswani et al. embeddings have unit variance."""
     parametrisation: Literal["standard", "mup"] = "standard"
     """How initial values and rates follow the width: not at all, or by muP: a model of `base_width` is the standard one."""
-    base_width: int = Field(default=64, ge=1)
+    base_width: int = Field(default=64, ge=1, le=2**16)
     """The width at which muP changes nothing."""
     residual: Literal["clean", "released"] = "clean"
     """`released`: the residual sums, initialisation and padded vocabulary of Retrievit's published code."""

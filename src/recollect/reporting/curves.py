@@ -35,7 +35,11 @@ def curve_points(store: Store, runs: pd.DataFrame) -> tuple[pd.DataFrame, dict[s
     first = {}
     for _, group in chosen.drop_duplicates("id").groupby(["study", "configuration"], sort=False):
         first |= dict.fromkeys(group["id"], group["id"].iloc[0])
-    return aggregated(points, first), first, f"{said}Of {len(runs)} runs: only those at the best learning rates, taken together."
+    return (
+        aggregated(points, first),
+        first,
+        f"{said}Of {len(runs)} runs: only those at the best learning rates, taken together.",
+    )
 
 
 def thinned(points: pd.DataFrame, most: int) -> pd.DataFrame:

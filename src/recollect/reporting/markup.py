@@ -28,7 +28,10 @@ def span(low: Any, high: Any, digits: int = 3) -> str:
 
 
 def table(
-    heads: Sequence[tuple[str, str]], rows: Iterable[Sequence[tuple[str, Any]]], attributes: Iterable[str] = (), name: str = ""
+    heads: Sequence[tuple[str, str]],
+    rows: Iterable[Sequence[tuple[str, Any]]],
+    attributes: Iterable[str] = (),
+    name: str = "",
 ) -> str:
     """A table that sorts by a click on a heading: `heads` are titles and their explanations, a cell is its HTML and the value it
     sorts by. Columns in which every cell is empty are left out; `attributes` are those of the rows."""

@@ -68,8 +68,16 @@ def question(study: dict[str, Any]) -> str:
 def study_section(study: dict[str, Any], alone: bool) -> str:
     """What is told of one study in words; the head of the page asks the question of one that is `alone`."""
     none = "" if study["ended"] else "<p>No run of this study has ended yet.</p>"
-    body = ("" if alone else question(study)) + none + _failures(study) + _specification(study) + _provenance(study["provenance"])
-    return f'<section class="study" data-study="{escape(study["name"])}"><h2>{escape(study["name"])}</h2>{body}</section>'
+    body = (
+        ("" if alone else question(study))
+        + none
+        + _failures(study)
+        + _specification(study)
+        + _provenance(study["provenance"])
+    )
+    return (
+        f'<section class="study" data-study="{escape(study["name"])}"><h2>{escape(study["name"])}</h2>{body}</section>'
+    )
 
 
 def _failures(study: dict[str, Any]) -> str:
@@ -127,7 +135,11 @@ def reproduction_section(found: dict[str, Any]) -> str:
 
 def _item(item: dict[str, Any]) -> str:
     numbers, name = item["numbers"], escape(item["name"])
-    said = "".join(f"<p{kind}>{escape(item[key])}</p>" for key, kind in (("shows", ""), ("differs", " class=soft")) if item.get(key))
+    said = "".join(
+        f"<p{kind}>{escape(item[key])}</p>"
+        for key, kind in (("shows", ""), ("differs", " class=soft"))
+        if item.get(key)
+    )
     alt = escape(f"{item['title']}. {item.get('shows') or ''}")
     picture = f'<figure><img src="{item["picture"]}" alt="{alt}"></figure>' if item["picture"] else ""
     rows = ""

@@ -20,7 +20,7 @@ from typing import Any
 
 from recollect.spec.errors import SpecError
 from recollect.spec.identity import digest
-from recollect.spec.imports import File, closure, digest_of, is_installed, lies_beside, package_of, reach
+from recollect.spec.imports import File, closure, digest_of, is_file, is_installed, lies_beside, package_of, reach
 from recollect.spec.state import watched_import
 
 _PREFIX = "recollect_file_"
@@ -119,7 +119,7 @@ class _Relative(ast.NodeTransformer):
 
 def load_file(path: Path) -> ModuleType:
     """The module that a file is, loaded anew when the file, or one of its folder that it imports, has changed."""
-    if not path.is_file():
+    if not is_file(path):
         raise SpecError(f"no file {str(path)!r}")
     place = path.resolve()
     package = _package(place.parent, closure(place))

@@ -70,6 +70,11 @@ def mean_curves(points: pd.DataFrame, ended: set[str], y: str) -> pd.DataFrame:
         values = own.pivot_table(index="x", columns="run", values=y, dropna=False).ffill()
         for run in [run for run in values if run not in ended]:
             values.loc[values.index > last[run], run] = np.nan
-        summary = {"mean": values.mean(axis=1), "low": values.min(axis=1), "high": values.max(axis=1), "count": values.count(axis=1)}
+        summary = {
+            "mean": values.mean(axis=1),
+            "low": values.min(axis=1),
+            "high": values.max(axis=1),
+            "count": values.count(axis=1),
+        }
         parts.append(pd.DataFrame({"line": line, "x": values.index, **summary}).dropna())
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=LINES)

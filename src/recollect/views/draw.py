@@ -26,7 +26,9 @@ def summarised(line: Sequence, x: Sequence, y: Sequence) -> pd.DataFrame:
         return pd.DataFrame(columns=LINES)
     order = {name: i for i, name in enumerate(dict.fromkeys(rows["line"]))}
     table = rows.groupby(["line", "x"])["y"].agg(["mean", "min", "max", "count"]).reset_index().set_axis(LINES, axis=1)
-    return table.sort_values("x").sort_values("line", key=lambda names: names.map(order), kind="stable", ignore_index=True)
+    return table.sort_values("x").sort_values(
+        "line", key=lambda names: names.map(order), kind="stable", ignore_index=True
+    )
 
 
 def best_lines(table: pd.DataFrame, top: str, y: str) -> pd.DataFrame:
@@ -69,7 +71,9 @@ def line_figure(table: pd.DataFrame, chosen: dict[str, str], x: str, y: str, sin
                 line={"width": 1.2 if single else 2, "dash": look["dash"]}, marker={"size": 7, "symbol": look["symbol"]},
             )  # fmt: skip
     values = table["mean"]
-    figure.update_xaxes(title_text=text(plain(x)), type=scale(chosen["xscale"], table["x"]), **ticks(table["x"].unique()))
+    figure.update_xaxes(
+        title_text=text(plain(x)), type=scale(chosen["xscale"], table["x"]), **ticks(table["x"].unique())
+    )
     figure.update_yaxes(title_text=text(plain(y)), type=scale(chosen["yscale"], values, y))
     if is_share(y) and figure.layout.yaxis.type == "linear":
         figure.update_yaxes(range=[-0.03, 1.04])
@@ -84,7 +88,11 @@ def linear(chosen: dict[str, str]) -> dict[str, str]:
 def ticks(values: Sequence) -> dict[str, list]:
     """Few numbers are named one by one on an axis."""
     known = sorted(values) if len(values) <= FEW and all(isinstance(value, int | float) for value in values) else []
-    return {"tickvals": known, "ticktext": [f"{value:.3g}" for value in known]} if len(known) > 1 and logarithmic(known) else {}
+    return (
+        {"tickvals": known, "ticktext": [f"{value:.3g}" for value in known]}
+        if len(known) > 1 and logarithmic(known)
+        else {}
+    )
 
 
 def scale(asked: str, values: pd.Series, measure: str = "") -> str:

@@ -25,7 +25,11 @@ class Mixing(View):
 
     def draw(self, table: pd.DataFrame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
         figure = grid_figure(table, "reads", "token", "size", False)
-        return figure.update_traces(xgap=0, ygap=0).update_yaxes(scaleanchor="x", constrain="domain").update_xaxes(constrain="domain")
+        return (
+            figure.update_traces(xgap=0, ygap=0)
+            .update_yaxes(scaleanchor="x", constrain="domain")
+            .update_xaxes(constrain="domain")
+        )
 
     def caption(self, frames: Frames) -> str:
         return "How much a token (row) reads of each earlier one (column) in one row of the task: the mean size over heads or channels."

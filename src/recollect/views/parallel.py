@@ -51,13 +51,23 @@ def _axis(values: pd.Series, name: str, measured: bool) -> dict:
     if not pd.api.types.is_numeric_dtype(values):
         names = list(dict.fromkeys(str(value) for value in values))
         codes = [names.index(str(value)) for value in values]
-        return {"label": label, "values": codes, "tickvals": list(range(len(names))), "ticktext": [_short(n) for n in names]}
+        return {
+            "label": label,
+            "values": codes,
+            "tickvals": list(range(len(names))),
+            "ticktext": [_short(n) for n in names],
+        }
     known = np.sort(values.dropna().unique())
     if measured or not logarithmic(values):
         few = {"tickvals": known} if len(known) <= 12 and not measured else {}
         return {"label": label, "values": values} | few | ({"range": [0, 1]} if is_share(name) else {})
     ticks = known if len(known) <= 8 else known[[0, -1]]
-    return {"label": label, "values": np.log10(values), "tickvals": np.log10(ticks), "ticktext": [f"{v:.3g}" for v in ticks]}
+    return {
+        "label": label,
+        "values": np.log10(values),
+        "tickvals": np.log10(ticks),
+        "ticktext": [f"{v:.3g}" for v in ticks],
+    }
 
 
 def _short(name: str) -> str:

@@ -40,7 +40,11 @@ def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
     for i, label in enumerate(labels):
         k = seen[mixer_of(label)] = seen.get(mixer_of(label), -1) + 1
         colour = number[mixer_of(label)] + (i if len(names) == 1 else 0)
-        look = {"dash": DASHES[k % len(DASHES)], "symbol": MARKERS[k % len(MARKERS)], "opacity": max(0.55, 1 - 0.15 * k)}
+        look = {
+            "dash": DASHES[k % len(DASHES)],
+            "symbol": MARKERS[k % len(MARKERS)],
+            "opacity": max(0.55, 1 - 0.15 * k),
+        }
         found[label] = {"colour": colour % len(ALL_COLOURS), **look, **({"opacity": 1.0} if len(names) == 1 else {})}
     return found
 

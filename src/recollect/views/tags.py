@@ -78,6 +78,11 @@ def tag_table(runs: pd.DataFrame, slices: pd.DataFrame) -> pd.DataFrame:
     if not parts:
         return pd.DataFrame(columns=["line", "tag", "step", "value", "count", "right"])
     place = {name: i for i, name in enumerate(dict.fromkeys(line.values()))}
-    table = pd.concat(parts).groupby(["line", "tag", "step", "value"], sort=False)[["count", "right"]].sum().reset_index()
+    table = (
+        pd.concat(parts).groupby(["line", "tag", "step", "value"], sort=False)[["count", "right"]].sum().reset_index()
+    )
     return table.loc[table["count"] > 0].sort_values(
-        ["line", "step", "value"], key=lambda column: column.map(place) if column.name == "line" else column, ignore_index=True)
+        ["line", "step", "value"],
+        key=lambda column: column.map(place) if column.name == "line" else column,
+        ignore_index=True,
+    )
