@@ -9,7 +9,7 @@ import recollect
 SOURCE = Path(recollect.__file__).parent
 BASE = {"spec", "rng"}
 TRAINING = BASE | {"tasks", "ops", "mixers", "models", "train"}
-RESULTS = TRAINING | {"store", "study", "analysis", "inspect"}
+RESULTS = TRAINING | {"sources", "store", "study", "analysis", "inspect"}
 MAY_IMPORT: dict[str, set[str]] = {
     "spec": set(),
     "rng": {"spec"},
@@ -19,17 +19,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": BASE | {"ops", "mixers", "tasks"},
     "analysis": {"spec"},
     "train": TRAINING - {"train"},
+    "sources": TRAINING,
     "store": TRAINING,
-    "study": TRAINING | {"store", "analysis"},
+    "study": TRAINING | {"sources", "store", "analysis"},
     "inspect": TRAINING,
     "figures": {"spec", "analysis"},
     "testing": TRAINING,
     "papers": RESULTS | {"figures"},
     "evaluation": RESULTS | {"figures"},
+    "importing": {"spec", "study"},
     "probing": RESULTS | {"figures", "testing"},
     "reporting": RESULTS | {"papers", "figures"},
     "bench": TRAINING | {"study"},
-    "cli": RESULTS | {"figures", "papers", "evaluation", "probing", "reporting", "bench"},
+    "cli": RESULTS | {"figures", "papers", "evaluation", "importing", "probing", "reporting", "bench"},
 }
 """For each package, the others whose modules it imports, at the head of a file or inside a function."""
 LOOKS_AHEAD = {"study/outcome.py": {"figures", "reporting"}}

@@ -145,8 +145,10 @@ def test_any_damaged_file_is_read_or_refused_and_repaired(tmp_path_factory, seed
     shutil.rmtree(folder)
 
 
-cells = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(max_size=20), st.binary(max_size=20),
-                  st.sampled_from(["{}", "[]", "null", "1", '{"a": NaN}', '{"train": 1}', "[" * 5000, '{"kind": "os:system"}']))  # fmt: skip
+TEXTS = ["{}", "[]", "null", "1", '{"a": NaN}', '{"train": 1}', "[" * 5000, '{"kind": "os:system"}']
+cells = st.one_of(
+    st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(max_size=20), st.binary(max_size=20), st.sampled_from(TEXTS)
+)  # fmt: skip
 OF_RUNS = ("id spec model status step accuracy best_accuracy best_step final parameters seconds device versions notes ended "
            "state_size semantics")  # fmt: skip
 COLUMNS = {"runs": OF_RUNS, "studies": "name source", "study_runs": "study run", "points": "data step", "slices": "data tag",

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from recollect.papers.reproduce import total
-from recollect.probing.compare import decades
+from recollect.probing.overview import COLUMNS, atlas_cells, decades
 from recollect.store.store import Store
 from recollect.study.plan import Plan
 from recollect.study.search.base import Searched
@@ -85,6 +85,15 @@ def comparison_table(records: list[dict[str, Any]], title: str) -> Table:
             f"{row['parameters']:,}", row["origin"], style="bold" if row["probed"] else "",
             end_section=i + 1 < len(records) and records[i + 1]["layers"] != row["layers"],
         )  # fmt: skip
+    return table
+
+
+def atlas_table(found: pd.DataFrame, title: str) -> Table:
+    """Every model of a study of the atlas: accuracy, window, steps to learn, sizes."""
+    table = _table(title, COLUMNS[0])
+    _right(table, *COLUMNS[1:])
+    for row in found.to_dict("records"):
+        table.add_row(*atlas_cells(row))
     return table
 
 

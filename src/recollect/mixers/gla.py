@@ -28,7 +28,7 @@ class GLA(Mixer):
     rank: rank of the map from the input to the decays.
     norm_eps: what is added to the mean square in the norm of the output; 1e-5 in flash-linear-attention (fla) and Zoology.
 
-    Initial values: Zoology's (linear maps by the model's law) but for `out`, which Zoology does not make smaller. The output
+    Initial values: Zoology's (linear maps by the model's default) except `out`, which Zoology does not make smaller. The output
     gate has a bias that theirs lacks; it starts at zero.
     """
 
@@ -52,6 +52,9 @@ class GLA(Mixer):
         q, k, v, log_alpha = self._project(x)
         q, k, v, log_alpha = (t.transpose(1, 2) for t in (q, k, v if values is None else values, log_alpha))
         return gated_linear_attention(q, k, v, log_alpha).transpose(1, 2)
+
+    def signals(self, x: Tensor) -> dict[str, Tensor]:
+        return {"decay": self._project(x)[3].exp().flatten(-2), "output gate": silu(self.r(x))}
 
     def _project(self, x: Tensor) -> list[Tensor]:
         """q, k, v and the log of alpha: four of (..., h, dim)."""

@@ -26,7 +26,7 @@ class MixerSpec(Spec):
     options: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of its constructor that differ from their defaults."""
     source: str = ""
-    """For a mixer of your own: a hash of the file that defines it."""
+    """For your own mixer: a hash of the file that defines it."""
 
     @model_serializer
     def _flat(self) -> dict[str, Any]:
@@ -47,11 +47,11 @@ class MixerSpec(Spec):
 
     @property
     def wants_positions(self) -> bool:
-        """Whether its class itself, not one that it derives from, asks for learned positions."""
+        """Whether its class itself, not one that it derives from, wants learned positions."""
         return bool(vars(self.cls).get("wants_positions"))
 
     def build(self, width: int, **context: Any) -> nn.Module:
-        """The module, given what the model knows: the context keywords its constructor does not have are left out."""
+        """The module; context keywords that its constructor does not have are left out."""
         return self.cls(width, **self.options, **{name: context[name] for name in self.takes if name in context})
 
 
@@ -94,6 +94,10 @@ def _checked(kind: str, cls: type[nn.Module], options: Mapping[str, Any]) -> dic
     try:
         values = fields(**options)
     except ValidationError as error:
+        missing = ["".join(map(str, one["loc"])) for one in error.errors() if one["type"] == "missing"]
+        if missing:
+            given = " ".join(f"{name}=.." for name in missing)
+            raise SpecError(f"{kind}: its constructor needs {' and '.join(missing)}; give {given}") from None
         first = error.errors()[0]
         raise SpecError(
             f"{kind}: option {'.'.join(map(str, first['loc']))} = {first['input']!r}: {first['msg']}"

@@ -28,7 +28,7 @@ class Spec(BaseModel):
     @field_validator("*", mode="after")
     @classmethod
     def _round(cls, value: Any) -> Any:
-        """Twelve digits are meant; two libraries' ranges differ in the last bit, and must not be two runs."""
+        """Round to twelve digits, because two libraries' ranges differ in the last bit and must not give two runs."""
         return float(f"{value:.12g}") if isinstance(value, float) else value
 
     def changed(self, **fields: Any) -> Self:
@@ -39,7 +39,7 @@ class Spec(BaseModel):
         return type(self).model_validate({**own, **fields})
 
     def canonical(self) -> dict[str, Any]:
-        """The non-default fields as plain data: what identity is made of."""
+        """The non-default fields as plain data, from which the identity is computed."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
 
@@ -72,7 +72,7 @@ def finite(value: Any) -> Any:
 
 
 def explain(error: ValidationError) -> str:
-    """A validation error in one line: of each fault where, what, and what is allowed."""
+    """A validation error in one line: for each fault its field, its value, and what is allowed."""
     lines = []
     for fault in error.errors():
         where = ".".join(str(part) for part in fault["loc"])

@@ -18,6 +18,7 @@ from recollect.spec.errors import SpecError, nearest
 from recollect.spec.files import file_of, line_of, load_file, loaded_files, shown
 from recollect.spec.identity import digest
 from recollect.spec.imports import closure, digest_of, is_file
+from recollect.spec.state import watched_import
 
 Thing = type | Callable[..., Any]
 """What a name can stand for: a class or a function."""
@@ -65,7 +66,7 @@ def load(reference: str) -> Any:
 
 
 def reference(thing: Thing, cells: Path = CELLS) -> str:
-    """The name that `load` finds a class or function by, in another process too.
+    """The name by which `load` finds a class or function, in another process too.
 
     What was loaded from a file is `file.py:Name`, relative to the working directory where it lies below it; what a notebook cell
     or a script defines is written to a file in `cells` and found there; all else is `module:Name`.
@@ -83,7 +84,7 @@ def reference(thing: Thing, cells: Path = CELLS) -> str:
 
 
 def source_digest(thing: Thing) -> str:
-    """A hash of the file that defines a class and of all that it imports from its own folder, so that an edited file makes new
+    """A hash of the file that defines a class and of all that it imports from its own folder, so that an edited file gives new
     runs."""
     module = thing.__module__
     if module in MAIN:
@@ -96,7 +97,7 @@ def source_digest(thing: Thing) -> str:
         return digest_of(closure(path, package))
     except (OSError, TypeError) as error:
         raise SpecError(
-            f"{thing.__qualname__}: its source file cannot be read, so runs of it cannot be told apart: {error}"
+            f"{thing.__qualname__}: its source file cannot be read, so its versions cannot be distinguished: {error}"
         ) from None
 
 
@@ -120,7 +121,7 @@ def named_files(spec: Any) -> set[str]:
 
 
 def portable(name: str) -> str:
-    """The name of a file below any folder: as it is written, but for a path that leads out of the folder."""
+    """The name of a file below any folder: as it is written, unless the path leads out of the folder."""
     path = PurePath(name)
     if path.is_absolute() or ".." in path.parts:
         return f"outside-{digest(path.parent.as_posix())[:8]}/{path.name}"
@@ -129,8 +130,8 @@ def portable(name: str) -> str:
 
 @contextmanager
 def files_at(folder: Path) -> Iterator[None]:
-    """While it lasts, a specification's files are those that lie below `folder` under their portable names, so that a run is what
-    it was on the machine that named them."""
+    """A context in which a specification's files are those below `folder` under their portable names, so that a run is the same
+    as on the machine that named them."""
     _placed.append(folder)
     try:
         yield
@@ -145,8 +146,11 @@ def _where(place: str) -> Path:
 
 def _from_module(name: str) -> Any:
     try:
-        return importlib.import_module(name)
-    except Exception as error:
+        with watched_import(name):
+            return importlib.import_module(name)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             raise SpecError(f"cannot import module {name!r}: {error}") from None
         raise SpecError(

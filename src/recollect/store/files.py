@@ -9,6 +9,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from recollect.spec import UserError
+from recollect.spec.faults import fault_point
 
 
 class StoreError(UserError):
@@ -60,12 +61,15 @@ def write_whole(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".draft")
     try:
+        fault_point("file: write")
         draft.unlink(missing_ok=True)
         with draft.open("xb") as file:  # not through a link that somebody put there
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        fault_point("file: rename")
         draft.replace(path)
+        fault_point("file: renamed")
     except OSError:
         draft.unlink(missing_ok=True)
         raise

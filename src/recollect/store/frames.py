@@ -1,7 +1,7 @@
 """Results as pandas frames."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from itertools import chain
 from pathlib import Path
@@ -29,6 +29,17 @@ _RUN = ("lr", "seed")
 _OUTCOMES = ("status", "step", "accuracy", "best_accuracy", "state_size", "parameters", "seconds")
 
 
+_NAMES = ("id", "model", "status", "step", "accuracy", "best_accuracy", "best_step", "final", "parameters", "state_size",
+          "seconds", "device", "versions", "notes", "ended", "semantics", "spec")  # fmt: skip
+_UNFINISHED = """
+SELECT training.run, model, 'training', newest, last.accuracy, best, NULL, '{}', NULL, NULL, NULL, NULL, NULL, '[]', NULL,
+    NULL, spec, NULL FROM training
+JOIN (SELECT run, max(step) AS newest, max(accuracy) AS best FROM training_points GROUP BY run) so_far USING (run)
+JOIN training_points last ON last.run = training.run AND last.step = newest
+"""
+"""Runs in training, with the columns of those that have ended: the last accuracy, and the best so far."""
+
+
 def _whole_rows(read: Callable[Concatenate[Store, P], pd.DataFrame]) -> Callable[Concatenate[Store, P], pd.DataFrame]:
     """A reader of a store that says in one line that rows are damaged."""
 
@@ -41,23 +52,26 @@ def _whole_rows(read: Callable[Concatenate[Store, P], pd.DataFrame]) -> Callable
 
 
 @_whole_rows
-def runs_frame(store: Store, study: str | None = None, columns: Literal["all", "varying"] = "all") -> pd.DataFrame:
+def runs_frame(
+    store: Store, study: str | None = None, columns: Literal["all", "varying"] = "all", unfinished: bool = False
+) -> pd.DataFrame:
     """One row per run that has ended: identity, what tells it apart, status, accuracies, sizes, timings, every field.
 
     Runs come in the order of the study; without one, in the order in which they ended. `varying`: only the id, the
-    configuration, the fields in which these runs differ, learning rate, seed, and what came out.
+    configuration, the fields in which these runs differ, learning rate, seed, and what came out. `unfinished`: also the runs
+    that have begun and not ended, with the status `training` and what was measured last.
     """
     if columns not in ("all", "varying"):
         raise SpecError(f"columns {columns!r}: {nearest(columns, ('all', 'varying'))}")
-    names = ["id", "model", "status", "step", "accuracy", "best_accuracy", "best_step", "final", "parameters", "state_size",
-             "seconds", "device", "versions", "notes", "ended", "semantics"]  # fmt: skip
-    select = f"SELECT {', '.join(f'runs.{name}' for name in names)}, runs.spec FROM runs"
+    names, select = _NAMES[:-1], f"SELECT {', '.join(_NAMES)}, rowid AS nth FROM runs"
+    select = f"{select} UNION ALL {_UNFINISHED}" if unfinished else select
     if study is None:
-        rows = store._query(f"{select} ORDER BY runs.rowid")
+        rows = store._query(f"SELECT {', '.join(_NAMES)} FROM ({select}) ORDER BY nth IS NULL, nth")
     else:
         store.study_source(study)  # refuses a name that the store does not know
-        join = "JOIN study_runs ON study_runs.run = runs.id WHERE study_runs.study = ?"
-        rows = store._query(f"{select} {join} ORDER BY study_runs.place", [study])
+        join = "JOIN study_runs ON study_runs.run = found.id WHERE study_runs.study = ? ORDER BY study_runs.place"
+        columns_of = ", ".join(f"found.{name}" for name in _NAMES)
+        rows = store._query(f"SELECT {columns_of} FROM ({select}) found {join}", [study])
     specs = [specification_of(row[-1]) for row in rows]
     keys = [(row[1], _but_rate_and_seed(spec)) for row, spec in zip(rows, specs, strict=True)]
     distinct = dict(zip(keys, specs, strict=True))  # a configuration is named and flattened once
@@ -111,9 +125,14 @@ def varying_fields(frame: pd.DataFrame) -> list[str]:
 
 
 @_whole_rows
-def curves_frame(store: Store, study: str | None = None) -> pd.DataFrame:
-    """One row per run and measurement."""
-    rows = _of_study(store, "run, data", "points", "run, step", study)
+def curves_frame(
+    store: Store, study: str | None = None, unfinished: bool = False, runs: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """One row per run and measurement: of a study, of these `runs`, or of all; `unfinished`: also of runs that have begun and not
+    ended."""
+    rows = []
+    for table in ("points", "training_points") if unfinished else ("points",):
+        rows += _of_study(store, "run, data", table, "run, step", study, runs)
     frame = pd.DataFrame(_parsed([data for _, data in rows]))
     frame = frame.astype({name: float for name in frame if not is_numeric_dtype(frame[name])})
     if rows:
@@ -122,9 +141,9 @@ def curves_frame(store: Store, study: str | None = None) -> pd.DataFrame:
 
 
 @_whole_rows
-def slices_frame(store: Store, study: str | None = None) -> pd.DataFrame:
+def slices_frame(store: Store, study: str | None = None, runs: Sequence[str] | None = None) -> pd.DataFrame:
     """One row per run, measurement, tag and value of the tag: how many answers were scored, how many were right."""
-    rows = _of_study(store, "run, step, tag, data", "slices", "run, step, tag", study)
+    rows = _of_study(store, "run, step, tag, data", "slices", "run, step, tag", study, runs)
     if not rows:
         return pd.DataFrame()
     records = _parsed([data for *_, data in rows])
@@ -174,9 +193,14 @@ def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**texts).rename(columns=shown)
 
 
-def _of_study(store: Store, columns: str, table: str, order: str, study: str | None) -> list[tuple]:
-    """Rows of a table that has a column `run`: those of a study's runs, or all."""
+def _of_study(
+    store: Store, columns: str, table: str, order: str, study: str | None, runs: Sequence[str] | None = None
+) -> list[tuple]:
+    """Rows of a table that has a column `run`: those of a study's runs, of these runs, or all."""
     select = f"SELECT {columns} FROM {table}"
+    if runs is not None:
+        some = "run IN (SELECT value FROM json_each(?))"
+        return store._query(f"{select} WHERE {some} ORDER BY {order}", [json.dumps(list(runs))])
     if study is None:
         return store._query(f"{select} ORDER BY {order}")
     store.study_source(study)  # refuses a name that the store does not know

@@ -1,7 +1,8 @@
 """Where results are kept: one SQLite file, written by one process at a time. The file is the truth.
 
-A run's row appears when the run has ended, with its curve and slices, in one transaction: what is there is whole. Reading
-takes no lock and changes nothing, so that a store of an older version can also be read where it cannot be written.
+A run's row appears when the run has ended, with its curve and slices, in one transaction: what is there is whole. What was
+measured of runs that have not ended is in tables of its own, for those who watch. Reading takes no lock and changes nothing, so
+that a store of an older version can also be read where it cannot be written.
 """
 
 import json
@@ -13,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from recollect.spec import nearest
+from recollect.spec.faults import fault_point
 from recollect.store.files import StoreBusy as StoreBusy
 from recollect.store.files import StoreError, read_errors, write_errors
 from recollect.store.opening import held, journal_mode, read_only
-from recollect.store.records import Failure, Slice, StoredRun, numbers
+from recollect.store.records import FailedRun, Failure, Slice, StoredRun, numbers
 from recollect.store.schema import MIGRATIONS, READ_AS_NEXT, SCHEMA, TABLES, tables_of
 from recollect.store.versions import release
 from recollect.store.writer import Writer
@@ -97,6 +99,12 @@ class Store:
         rows = self._query("SELECT run, attempt, error, traceback, time FROM failures ORDER BY rowid")
         return [Failure(*row) for row in rows]
 
+    def failed(self) -> dict[str, FailedRun]:
+        """The runs that failed for good, by id: they are tried again only when that is asked for."""
+        return {
+            row[0]: FailedRun(*row) for row in self._query("SELECT run, attempts, error FROM failed ORDER BY rowid")
+        }
+
     def recent(self, limit: int) -> list[StoredRun]:
         """The runs that ended last, the newest first."""
         return self._stored("ORDER BY rowid DESC LIMIT ?", limit)
@@ -138,12 +146,15 @@ class Store:
         except OSError as error:
             raise StoreError(f"cannot put a store at {self.path}: {error.strerror}") from None
         with held(self.path, self._create):
+            fault_point("store: locked")
             with write_errors(self.path):
                 connection = self._connect_to_write()
+            fault_point("store: opened")
+            writer = Writer(connection, self.path, self.weights)
             try:
-                yield Writer(connection, self.path, self.weights)
+                yield writer
             finally:
-                connection.close()
+                writer.close()
 
     def refuse_name(self, study: str) -> None:
         """Refuse a study that is called as one of the store's own files: pictures go to a folder of its name beside them."""
@@ -164,7 +175,7 @@ class Store:
         """A connection that cannot write, and sees a store of an older schema as one of this."""
         with read_errors(self.path), closing(sqlite3.connect(read_only(self.path), uri=True)) as connection:
             for old in range(self._schema(connection), SCHEMA):
-                connection.execute(READ_AS_NEXT[old])
+                connection.executescript(READ_AS_NEXT[old])
             yield connection
 
     def _schema(self, connection: sqlite3.Connection) -> int:
@@ -198,7 +209,9 @@ class Store:
         return version
 
     def _connect_to_write(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path.resolve(), isolation_level=None)
+        connection = sqlite3.connect(
+            self.path.resolve(), isolation_level=None, check_same_thread=False
+        )  # the writer has a lock
         try:
             connection.execute(f"PRAGMA journal_mode = {journal_mode(self.path)}")
             connection.execute("PRAGMA synchronous = FULL")
@@ -223,4 +236,6 @@ class Store:
                     f"BEGIN; {TABLES} INSERT INTO meta VALUES ('schema', '{SCHEMA}'), "
                     f"('written by', 'recollect {release()}'); COMMIT;"
                 )
+            fault_point("store: rename")
             draft.replace(self.path.resolve())
+            fault_point("store: renamed")

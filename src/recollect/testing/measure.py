@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from recollect.rng import seeded
+from recollect.spec.files import line_of
 
 Make = Callable[[], nn.Module]
 
@@ -16,7 +17,7 @@ TOLERANCE = 1e-9  # of float64 results, relative to the largest number compared 
 
 
 def build(make: Make, kind: torch.dtype = torch.float64, seed: int = 0) -> nn.Module:
-    """A fresh module, every parameter a little off its start, so that what starts at zero cannot hide a fault."""
+    """A fresh module, with every parameter slightly perturbed, so that a parameter that starts at zero cannot hide a fault."""
     with seeded(seed, "conformance"), torch.no_grad():
         module = make()
         if hasattr(module, "initialise"):
@@ -32,7 +33,7 @@ def numbers(*shape: int, kind: torch.dtype = torch.float64, seed: int = 0) -> Te
 
 
 def results(module: nn.Module, x: Tensor) -> dict[str, Tensor]:
-    """The output and the gradient of each parameter it depends on, each output counting differently. x (batch, ..)."""
+    """The output and the gradient of each parameter it depends on, each output with its own weight. x (batch, ..)."""
     y, weights = module(x), {n: p for n, p in module.named_parameters() if p.requires_grad}
     loss = (y * numbers(*x.shape, kind=x.dtype, seed=1)).sum()
     return _with_gradients(y, loss, weights)
@@ -95,5 +96,5 @@ def call(module: nn.Module, method: str, *args: Any) -> Any:
 
 
 def summary(error: Exception) -> str:
-    """An error in one line."""
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    """An error in one line, with the line of the user's code that raised it."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]} ({line_of(error)})"

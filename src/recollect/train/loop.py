@@ -1,7 +1,7 @@
-"""The training loop: step, measure, let go of those that end.
+"""The training loop: step, measure, remove the runs that end.
 
-A cohort that trains for more than a minute gives a snapshot of itself each minute, more rarely where that would take more than
-a twentieth of the time, and one when it is asked to stop; it can go on from there.
+A cohort yields a snapshot of itself every minute, less often where that would take more than a twentieth of the time, and one
+when it is stopped; training can continue from it.
 """
 
 import math
@@ -31,8 +31,8 @@ def train(
 ) -> Iterator[Event]:
     """Train runs of one shape together, from the start or from a snapshot with all of them in it.
 
-    Gives each run's result when it ends, a note at each measurement, a snapshot each time `every` seconds or more have passed (0: after each step), and
-    one as soon as `stop` says so: it is asked after each step. Results bring the trained weights along where `weights` asks for them.
+    Yields a note at each measurement, each run's result when it ends (with trained weights where `weights` is set), a snapshot
+    after every `every` seconds (0: after each step), and one as soon as `stop`, which is called after each step, returns True.
     """
     cohort = Cohort(runs, torch.device(device))
     done = restore(cohort, saved) if saved else 0
@@ -58,7 +58,8 @@ def _train(
             a_step = (time.monotonic() - since) / spec.cadence
             endings = endings_of(cohort, accuracy, last)
             by_run = dict(zip((run.id for run in cohort.runs), accuracy, strict=True))
-            yield Measured(step + 1, spec.total_steps, by_run, len(endings))
+            points = {run.id: curve[-1] for run, curve in zip(cohort.runs, cohort.records.curves, strict=True)}
+            yield Measured(step + 1, spec.total_steps, by_run, len(endings), points)
             yield from results(cohort, endings, step + 1, weights)
             stay = [i for i in range(len(cohort)) if i not in endings]
             cohort.keep(stay, compiled_anew=False)
@@ -73,7 +74,7 @@ def _train(
 
 
 def measured(cohort: Cohort, step: int) -> list[float]:
-    """Measure everyone on validation rows, add a point to each curve, and give the headline accuracies."""
+    """Measure everyone on validation rows, add a point to each curve, and return the headline accuracies."""
     spec, task, records = cohort.spec, cohort.task.for_test(), cohort.records
     always = spec.slices == "always"
     found = cohort.measures(task, range(len(cohort)), spec.eval_rows, sliced=always, purpose="valid")
@@ -143,7 +144,7 @@ def _weights(params: Parameters, member: int) -> bytes:
 
 
 def _hopeless(spec: TrainSpec, curve: list[dict[str, float]]) -> bool:
-    """Whether a run has had its share of the steps and its training loss is still where it began."""
+    """Whether a run has used its share of the steps and its training loss has not fallen."""
     now, first = curve[-1], curve[0]
     late = spec.stop_hopeless > 0 and now["step"] >= spec.stop_hopeless * spec.total_steps
     return late and now["train_loss"] > 0.98 * first["train_loss"]
