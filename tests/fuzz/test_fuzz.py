@@ -26,7 +26,11 @@ from recollect.tasks import TASKS
 
 pytestmark = pytest.mark.long
 RECORDED = Path(__file__).parents[1] / "recorded" / "store-2.sqlite"
-BOUNDED = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+
+
+def bounded(examples: int) -> settings:
+    return settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, max_examples=examples)
+
 
 numbers = st.one_of(
     st.integers(-5, 70),
@@ -89,15 +93,13 @@ studies = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-@BOUNDED
-@settings(max_examples=600)
+@bounded(600)
 @given(studies)
 def test_any_study_file_is_planned_or_refused(data):
     refused_or_planned(yaml.safe_dump(data, allow_unicode=True))
 
 
-@BOUNDED
-@settings(max_examples=300)
+@bounded(300)
 @given(st.text(st.sampled_from("abk: \n-[]{}&*!|>#'\",?0.1~<"), max_size=60))
 def test_any_text_is_refused_or_planned(text):
     refused_or_planned(f"task: mqar\ntrain: {{steps: 5}}\nmodel: {text}")
@@ -124,8 +126,7 @@ def read_all(path: Path) -> None:
             read(Store(path))
 
 
-@BOUNDED
-@settings(max_examples=150)
+@bounded(150)
 @given(st.integers(0, 2**32), st.integers(1, 400), st.integers(1, 3))
 def test_any_damaged_file_is_read_or_refused_and_repaired(tmp_path_factory, seed, size, places):
     folder = tmp_path_factory.mktemp("damaged")
@@ -156,8 +157,7 @@ COLUMNS = {"runs": OF_RUNS, "studies": "name source", "study_runs": "study run",
 columns = st.sampled_from([(table, name) for table, names in COLUMNS.items() for name in names.split()])
 
 
-@BOUNDED
-@settings(max_examples=300)
+@bounded(300)
 @given(columns, cells, st.integers(0, 7))
 def test_any_value_in_any_column_is_read_or_refused_and_repaired(tmp_path_factory, column, value, nth):
     folder = tmp_path_factory.mktemp("odd")
