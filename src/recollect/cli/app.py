@@ -1,7 +1,11 @@
 """The application and its entry point. No file of the command line imports torch at its head: `--help` answers at once."""
 
+import atexit
+import os
 import signal
 import sys
+import threading
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -16,12 +20,27 @@ problems = Console(stderr=True, highlight=False)
 
 
 def main() -> None:
+    """Run a command, and end with its exit code also where code of a user's own has left threads behind."""
+    before = set(threading.enumerate())
+    try:
+        _main()
+    except SystemExit as end:
+        if all(thread.daemon for thread in set(threading.enumerate()) - before):
+            raise
+        atexit._run_exitfuncs()
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(end.code if isinstance(end.code, int) else bool(end.code))
+
+
+def _main() -> None:
     """Run a command; what a user can mend becomes one line and an exit code."""
     for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup has SIGHUP ignored
             signal.signal(number, signal.default_int_handler)  # a request to end is treated as Ctrl-C is
     try:
-        code = app(standalone_mode=False)
+        code = _called()
         if code == 130:  # what typer makes of Ctrl-C
             raise KeyboardInterrupt
         sys.exit(code)
@@ -43,6 +62,14 @@ def main() -> None:
         if hasattr(error, "format_message"):  # click's own: an unknown option, a missing argument
             _refuse(error.format_message(), 2)  # pyright: ignore[reportAttributeAccessIssue]
         raise
+
+
+def _called() -> int | None:
+    """The exit code of a command; code of a user's own that a command calls may not end it as if all were done."""
+    try:
+        return app(standalone_mode=False)
+    except SystemExit as end:
+        _refuse(f"code that is not recollect's called sys.exit({end.code!r})", 1)
 
 
 def _refuse(message: str, code: int) -> None:

@@ -15,6 +15,7 @@ from recollect.cli.options import (
     CohortOption,
     DeviceOption,
     ExecutorOption,
+    RetryOption,
     StopAfterOption,
     StoreOption,
     WorkersOption,
@@ -80,6 +81,7 @@ def probe(
     workers: WorkersOption = 0,
     cohort: CohortOption = 0,
     stop_after: StopAfterOption = "",
+    retry: RetryOption = False,
 ) -> None:
     """Is your mixer causal, does it train in a cohort, how does it recall, and how wide is its learning-rate window?"""
     from recollect.probing.probe import probe as examine
@@ -91,7 +93,7 @@ def probe(
         {"kind": mixer, **named(options)}, task=_listed([task]), length=length, pairs=pairs, vocab=vocab, width=width,
         layers=layers or [1], positions=positions, steps=steps, seeds=seeds, beside=_listed(against or []), require=require,
         train=not no_train, on_rule=partial(_tell, out), store=store, device=device, executor=executor, workers=workers,
-        cohort=cohort, progress=Progress(out), options={"address": address}, stop_after=duration(stop_after),
+        cohort=cohort, progress=Progress(out), options={"address": address}, stop_after=duration(stop_after), retry=retry,
     )  # fmt: skip
     if as_json:
         typer.echo(found.to_json())

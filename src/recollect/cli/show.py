@@ -69,8 +69,8 @@ def show_model(
     """A block diagram, parameters by part, state size and operations; with --on, what it decides token by token."""
     from recollect.models.diagram import model_card
     from recollect.models.model import build
-    from recollect.models.presets import with_preset
     from recollect.models.spec import ModelSpec
+    from recollect.sources import is_preset, with_preset
     from recollect.store.export import load, specification
     from recollect.study.spec import Study
     from recollect.tasks import as_task
@@ -88,7 +88,7 @@ def show_model(
         given = named(options)
         fields = {name: value for name, value in given.items() if name in ModelSpec.model_fields}
         rest = {name: value for name, value in given.items() if name not in fields}
-        base = {"preset": mixer} if mixer.startswith(("retrievit-", "okpekpe-")) else {"mixer": {"kind": mixer, **rest}}
+        base = {"preset": mixer} if is_preset(mixer) else {"mixer": {"kind": mixer, **rest}}
         pairs = [(ModelSpec(**with_preset({**base, **fields})), as_task(yaml.safe_load(on or task)))]
     for spec, asked in pairs:
         console.print(model_card(spec, asked, trained or build(spec, asked.vocabulary, asked.row_length, seed=0)))

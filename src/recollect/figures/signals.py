@@ -18,7 +18,7 @@ def signals_figure(
     title: str,
     caption: str,
 ) -> Picture:
-    """`signals`: by mixer and name, a matrix (parts, tokens). `words`: the tokens. `read`: where answers are read."""
+    """`signals`: by mixer and name, a matrix (channels or heads, tokens). `words`: the tokens. `read`: where answers are read."""
     columns = max(len(own) for own in signals.values())
     with style():
         figure = new_figure(max(7.0, 0.5 + 3.6 * columns), 1.3 + 2.1 * len(signals))
@@ -35,7 +35,9 @@ def signals_figure(
                 if len(words) <= LABELLED:
                     axes.set_xticks(range(len(words)), words, fontsize=5, rotation=90)
                 axes.set_yticks([])
-                axes.set_ylabel(f"{len(matrix)} parts" if len(matrix) > 1 else "1 part", fontsize=8)
+                axes.set_ylabel(f"{len(matrix)} channels or heads" if len(matrix) > 1 else "one value", fontsize=8)
+        for axes in grid[-1]:
+            axes.set_xlabel("token", fontsize=8)
         figure.suptitle(title, fontsize=11)
         add_caption(figure, caption)
     return figure

@@ -76,6 +76,9 @@ class ModelSpec(Spec):
     """Positions. Left out: `learned` where a mixer asks for them, as attention and Based do, else `none`."""
     tie: bool = True
     """Whether the head is the embedding transposed."""
+    head: Literal["linear", "autoencoder"] = "linear"
+    """What turns outputs into logits: a linear map, or before it MAD's decoder of tasks whose answers are all read at one place: a
+    sine-cosine code of the answer's number is added, and a two-layer network follows."""
     dropout_embedding: float = Field(default=0.0, ge=0, lt=1)
     """Share of the embedding's outputs dropped in training."""
     dropout_residual: float = Field(default=0.0, ge=0, lt=1)

@@ -21,6 +21,7 @@ from typing import Any
 from recollect.spec.errors import SpecError
 from recollect.spec.identity import digest
 from recollect.spec.imports import File, closure, digest_of, is_installed, lies_beside, package_of, reach
+from recollect.spec.state import watched_import
 
 _PREFIX = "recollect_file_"
 """How the packages that are made of folders are called."""
@@ -122,9 +123,13 @@ def load_file(path: Path) -> ModuleType:
         raise SpecError(f"no file {str(path)!r}")
     place = path.resolve()
     package = _package(place.parent, closure(place))
+    name = f"{package.name}.{_quoted(place.name)}"
     try:
-        return importlib.import_module(f"{package.name}.{_quoted(place.name)}")
-    except (Exception, SystemExit) as error:
+        with watched_import(name, shown(place)):
+            return importlib.import_module(name)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
         text = str(error.msg if isinstance(error, SyntaxError) else error).replace(f"{package.name}.", "")
         if isinstance(error, ModuleNotFoundError):
             top = str(error.name).removeprefix(f"{package.name}.").partition(".")[0]

@@ -17,6 +17,7 @@ from recollect.spec.errors import SpecError, nearest
 from recollect.spec.files import file_of, line_of, load_file, loaded_files, shown
 from recollect.spec.identity import digest
 from recollect.spec.imports import closure, digest_of
+from recollect.spec.state import watched_import
 
 Thing = type | Callable[..., Any]
 """What a name can stand for: a class or a function."""
@@ -126,8 +127,11 @@ def _where(place: str) -> Path:
 
 def _from_module(name: str) -> Any:
     try:
-        return importlib.import_module(name)
-    except Exception as error:
+        with watched_import(name):
+            return importlib.import_module(name)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             raise SpecError(f"cannot import module {name!r}: {error}") from None
         raise SpecError(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.spec import digest
+from recollect.spec.faults import fault_point
 from recollect.store.files import write_errors, write_whole
 from recollect.train.checkpoint import header_of
 
@@ -81,7 +82,9 @@ class Checkpoints:
         """Remove a file that no run needs, and the folder with the last."""
         if path is None or path in self.of.values():
             return
+        fault_point("checkpoint: remove")
         path.unlink(missing_ok=True)
+        fault_point("checkpoint: removed")
         with suppress(OSError):  # not empty
             self.folder.rmdir()
 

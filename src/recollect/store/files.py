@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from recollect.spec import UserError
+from recollect.spec.faults import fault_point
 
 
 class StoreError(UserError):
@@ -36,11 +37,14 @@ def write_whole(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".draft")
     try:
+        fault_point("file: write")
         with draft.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        fault_point("file: rename")
         draft.replace(path)
+        fault_point("file: renamed")
     except OSError:
         draft.unlink(missing_ok=True)
         raise

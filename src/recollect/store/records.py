@@ -44,6 +44,16 @@ class Failure(NamedTuple):
     """In UTC."""
 
 
+class FailedRun(NamedTuple):
+    """A run that failed for good."""
+
+    run: str
+    attempts: int
+    """How many attempts at it failed."""
+    error: str
+    """The error of the last, in one line."""
+
+
 class Slice(NamedTuple):
     """Answers by the values of one tag, at one measurement of a run."""
 

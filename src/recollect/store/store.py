@@ -1,7 +1,8 @@
 """Where results are kept: one SQLite file, written by one process at a time. The file is the truth.
 
-A run's row appears when the run has ended, with its curve and slices, in one transaction: what is there is whole. Reading
-takes no lock and changes nothing, so that a store of an older version can also be read where it cannot be written.
+A run's row appears when the run has ended, with its curve and slices, in one transaction: what is there is whole. What was
+measured of runs that have not ended is in tables of its own, for those who watch. Reading takes no lock and changes nothing, so
+that a store of an older version can also be read where it cannot be written.
 """
 
 import json
@@ -17,8 +18,9 @@ from typing import Any
 import filelock
 
 from recollect.spec import nearest
+from recollect.spec.faults import fault_point
 from recollect.store.files import StoreBusy, StoreError, write_errors
-from recollect.store.records import Failure, Slice, StoredRun
+from recollect.store.records import FailedRun, Failure, Slice, StoredRun
 from recollect.store.schema import MIGRATIONS, READ_AS_NEXT, SCHEMA, TABLES
 from recollect.store.versions import release
 from recollect.store.writer import Writer, now
@@ -89,6 +91,12 @@ class Store:
         rows = self._query("SELECT run, attempt, error, traceback, time FROM failures ORDER BY rowid")
         return [Failure(*row) for row in rows]
 
+    def failed(self) -> dict[str, FailedRun]:
+        """The runs that failed for good, by id: they are tried again only when that is asked for."""
+        return {
+            row[0]: FailedRun(*row) for row in self._query("SELECT run, attempts, error FROM failed ORDER BY rowid")
+        }
+
     def recent(self, limit: int) -> list[StoredRun]:
         """The runs that ended last, the newest first."""
         return self._stored("ORDER BY rowid DESC LIMIT ?", limit)
@@ -138,13 +146,16 @@ class Store:
         except OSError as error:
             raise StoreError(f"cannot lock {lock_path}: {error.strerror}") from None
         try:
+            fault_point("store: locked")
             with write_errors(self.path):
                 holder_path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {now()}\n")
                 connection = self._connect_to_write()
+            fault_point("store: opened")
+            writer = Writer(connection, self.path, self.weights)
             try:
-                yield Writer(connection, self.path, self.weights)
+                yield writer
             finally:
-                connection.close()
+                writer.close()
         finally:
             holder_path.unlink(missing_ok=True)
             lock.release()
@@ -162,7 +173,7 @@ class Store:
             raise StoreError(f"cannot open {self.path}: {error}") from None
         with closing(connection):
             for old in range(self._schema(connection), SCHEMA):
-                connection.execute(READ_AS_NEXT[old])
+                connection.executescript(READ_AS_NEXT[old])
             yield connection
 
     def _schema(self, connection: sqlite3.Connection) -> int:
@@ -179,7 +190,7 @@ class Store:
     def _connect_to_write(self) -> sqlite3.Connection:
         if not self._there:
             self._create()
-        connection = sqlite3.connect(self.path, isolation_level=None)
+        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)  # the writer has a lock
         try:
             connection.execute(f"PRAGMA journal_mode = {journal_mode(self.path)}")
             connection.execute("PRAGMA synchronous = FULL")
@@ -201,7 +212,9 @@ class Store:
                 f"BEGIN; {TABLES} INSERT INTO meta VALUES ('schema', '{SCHEMA}'), "
                 f"('written by', 'recollect {release()}'); COMMIT;"
             )
+        fault_point("store: rename")
         draft.replace(self.path)
+        fault_point("store: renamed")
 
 
 def _holder(path: Path) -> str:

@@ -205,6 +205,15 @@ class RunSpec(Spec):
         return self
 
     @model_validator(mode="after")
+    def _head_fits(self) -> Self:
+        for task in (self.task, *self.tests):
+            if task.reads_at_once and self.model.head != "autoencoder":
+                raise SpecError(f"{task.kind} reads all answers at one place: give the model `head: autoencoder`")
+            if not task.reads_at_once and self.model.head == "autoencoder":
+                raise SpecError(f"head 'autoencoder' is for tasks that read all answers at one place; {task.kind} does not")
+        return self
+
+    @model_validator(mode="after")
     def _known_parameters(self) -> Self:
         check_run(self)
         return self
