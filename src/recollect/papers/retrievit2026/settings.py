@@ -103,7 +103,7 @@ SETTINGS: dict[Scale, Setting] = {
     ),
     "paper": Setting(
         ngram={}, lengths=(100, 125, 150, 175, 200, 300, 400), segments=(2, 3, 4, 10), position=200,
-        seeds=SEEDS, ngram_train={"lr": RATES}, position_train={"lr": RATES},
+        seeds=SEEDS, ngram_train={"lr": RATES, "precision": "bfloat16"}, position_train={"lr": RATES, "precision": "bfloat16"},
     ),
 }  # fmt: skip
 HALF = 0.5
