@@ -1,15 +1,18 @@
 """From a file to a table and a picture: what is trained, what is reused, and what stands beside it."""
 
+import json
 import re
+from typing import Any
 
-import pandas as pd
 import pytest
 
-from recollect.probing.reference import COLUMNS, MADE, TABLE, about, setting_key, shipped
+from recollect.probing.atlas import PROBE, atlas_study, study_name
+from recollect.probing.reference import KEPT, about, read_table, setting_key, shipped
 from recollect.probing.setting import Setting, baseline, probe_study, small_task
 from recollect.store.store import Store
 from recollect.train.events import Ended
 from recollect.train.loop import train
+from recollect.train.spec import RunSpec
 
 TINY = ("--length", 8, "--pairs", 1, "--vocab", 16, "--width", 8, "--steps", 2, "--seeds", 1)
 
@@ -45,13 +48,33 @@ def test_the_table_and_the_picture_hold_the_mixer_and_those_trained_with_it(reco
     assert said.code == 0, said.out
     rows = re.findall(r"^│ (\w+) +│ +(\d) │.*│ +now │$", said.out, re.MULTILINE)
     assert rows == [("Sound", "1"), ("linear_attention", "1"), ("Sound", "2"), ("linear_attention", "2")]
-    assert "There are no shipped windows for this setting: --with attention" in said.out
+    assert "There are no shipped windows for this setting: --against attention,deltanet" in said.out
     assert re.search(
-        r"^Sound, 2 layers: recalls 0\.\d+ at its best rate \(guessing: 1\); no rate", said.out, re.MULTILINE
+        r"^Sound on mqar, 2 layers: recalls 0\.\d+ at its best rate \(guessing among what a row offers: 1\); no rate",
+        said.out,
+        re.MULTILINE,
     )
     drawn = sorted(path.name for path in (tmp_path / "elsewhere" / "probe-Sound").iterdir())
     assert drawn == [f"window-{n}-layers.{ending}" for n in (1, 2) for ending in ("png", "svg")]
     assert str(tmp_path / "elsewhere") not in said.err
+
+
+def test_several_tasks_are_compared_and_what_is_required_decides_the_exit_code(recollect):
+    small = ("--width", 8, "--steps", 2, "--seeds", 1)
+    words = ("probe", "mixers.py:Sound", "--task", "mqar,{kind: copy, length: 8}", *small)
+    met = recollect(*words, "--against", "lru", "--require", "window>=0, accuracy<=1", "--json")
+    assert met.code == 0, met.err
+    about = json.loads(met.out)
+    assert about["passed"]
+    assert {rule["outcome"] for rule in about["rules"]} == {"holds", "note"}
+    assert [one["setting"]["task"]["kind"] for one in about["tasks"]] == ["mqar", "copy"]
+    for one in about["tasks"]:
+        assert one["models"][0]["model"] == "Sound"
+        assert {row["model"] for row in one["models"] if row["origin"] == "now"} == {"Sound", "lru"}
+    missed = recollect(*words, "--require", "window>=1,steps<100")
+    assert missed.code == 1
+    assert "required and missed:\n  Sound on mqar, 1 layer: window 0 is not >= 1\n  Sound on mqar" in missed.out
+    assert "Sound on copy, 1 layer: steps nan is not < 100" in missed.out
 
 
 @pytest.mark.filterwarnings("ignore:Branches cannot be batched")
@@ -77,30 +100,32 @@ def test_mqar_is_small_unless_told_otherwise():
     assert small_task("copy", {"pairs": None}) == {"kind": "copy"}
 
 
+def probed(layers: int, mixer: Any = "mamba2", **other: Any) -> list[RunSpec]:
+    """The runs of a probe in its own setting, but for what is told."""
+    return probe_study(
+        "x", [baseline(mixer)], Setting(**{"task": small_task("mqar", {}), "layers": (layers,), **other})
+    ).runs()
+
+
 def test_shipped_windows_are_those_of_the_setting_and_no_other():
-    table = pd.read_csv(TABLE)
-    assert list(table.columns) == ["setting", *COLUMNS]
-    for setting, mixers in MADE:
-        runs = probe_study("x", [baseline(mixer) for mixer in mixers], setting).runs()
-        known = shipped(runs)
-        titles = {run.model.title for run in runs}
-        assert set(known["model"]) == titles, "the table is not of these settings: run benchmarks/reference.py"
-        assert set(known["model.layers"]) == set(setting.layers)
-    assert sum(len(shipped(probe_study("x", [baseline("mamba2")], s).runs())) for s, _ in MADE) == len(table)
-    for other in (
-        {"task": small_task("mqar", {"length": 64})}, {"width": 48}, {"steps": 401}, {"layers": (3,)}
-    ):  # fmt: skip
-        changed = Setting(**{"task": small_task("mqar", {}), **other})
-        assert not len(shipped(probe_study("x", [{"mixer": "mamba2"}], changed).runs())), other
-    assert {"command", "made", "hardware", "versions", "settings"} <= about().keys()
+    table = read_table()
+    assert list(table.columns) == list(KEPT)
+    for name, layers in PROBE.items():
+        known, here = shipped(probed(layers)), table.loc[table["study"] == study_name(name, "tiny")]
+        assert len(known) == len(here) > 0, "the table is not of these settings: recollect atlas makes it"
+        assert set(known["model"]) <= {run.model.title for run in atlas_study(name).runs()}
+    others = ({"task": small_task("mqar", {"length": 64})}, {"width": 48}, {"steps": 401})
+    assert not any(len(shipped(probed(1, **other))) for other in others)
+    assert not len(shipped(probed(3)))
+    assert about().keys() == set(table["study"])
+    assert all({"made", "hardware", "versions", "runs"} <= one.keys() for one in about().values())
 
 
 def test_a_shipped_run_can_be_repeated():
-    table = pd.read_csv(TABLE)
-    quick = table[(table["status"] == "solved") & (table["model.layers"] == 1)].sort_values("step").iloc[0]
+    table = read_table().loc[lambda table: table["study"] == "atlas.probe"]
+    quick = table[(table["status"] == "solved")].sort_values("step").iloc[0]
     wanted = (quick["train.lr"], quick["train.seed"])
-    setting, mixers = MADE[0]
-    runs = probe_study("x", [baseline(mixer) for mixer in mixers], setting).runs()
+    runs = atlas_study("probe").runs()
     (run,) = [r for r in runs if r.model.title == quick["model"] and (r.train.lr, r.train.seed) == wanted]
     assert setting_key(run) == quick["setting"]
     (ended,) = [event for event in train([run]) if isinstance(event, Ended)]

@@ -3,9 +3,10 @@
 Okpekpe & Orvieto (section 6, after Olsson et al. 2022) describe curves that stay flat, change suddenly and settle again,
 with or without a gain in accuracy. Here, after a running median of five points, which removes single outliers:
 
-    plateau     a stretch of at least a tenth of the run in which the loss moves by at most 5 % of its range in the run
+    plateau     a stretch of at least 6 % of the run in which the loss moves by at most 5 % of its range in the run
     transition  the largest fall from a plateau to the next one, or to the end of the run; at least 10 % of the range
-    bump        the largest rise above an earlier minimum that is undone afterwards; at least 5 % of the range
+    bump        the largest rise above what was reached before, of which at least half is made up for afterwards; at least 3 % of
+                the level before and 0.05 nats: neither the length of the run nor how far it fell before matters
 
 A smooth curve has a plateau only at its end, and so no transition. Retrievit's uninformed loss is log(length) / 2.
 """
@@ -47,7 +48,7 @@ class Change:
     depth: float
     """How far the loss falls, or how high the bump is."""
     share: float
-    """The depth as a share of the curve's range."""
+    """The depth as a share of the level before."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Across:
     moved: bool
 
 
-def plateaus(steps: ArrayLike, loss: ArrayLike, tolerance: float = 0.05, least: float = 0.1) -> list[Plateau]:
+def plateaus(steps: ArrayLike, loss: ArrayLike, tolerance: float = 0.05, least: float = 0.06) -> list[Plateau]:
     """The flat stretches of a curve in order; none overlap."""
     x, y = _smooth(steps, loss)
     allowed, span = tolerance * np.ptp(y), least * (x[-1] - x[0])
@@ -86,24 +87,21 @@ def transition(steps: ArrayLike, loss: ArrayLike, least: float = 0.1) -> Change 
     if before is None or depth <= 0 or depth < least * np.ptp(y):
         return None
     later = (x >= before.end) & (y <= before.level - depth / 2)
-    return Change(before.end, float(x[later][0]), end, depth, depth / float(np.ptp(y)))
+    return Change(before.end, float(x[later][0]), end, depth, depth / before.level)
 
 
-def bump(steps: ArrayLike, loss: ArrayLike, least: float = 0.05) -> Change | None:
-    """The largest temporary rise, where its height is at least this share of the curve's range.
-
-    The height is measured from the lowest point before the top or from the lowest after it, whichever is higher.
-    """
+def bump(steps: ArrayLike, loss: ArrayLike, least: float = 0.03, nats: float = 0.05) -> Change | None:
+    """The largest rise above the lowest level before of which at least half is made up for afterwards, where it is at least this
+    share of that level, and at least so many nats."""
     x, y = _smooth(steps, loss)
-    before, after = np.minimum.accumulate(y), np.minimum.accumulate(y[::-1])[::-1]
-    height = y - np.maximum(before, after)
-    top = int(height.argmax())
-    if height[top] <= 0 or height[top] < least * np.ptp(y):
+    level, after = np.minimum.accumulate(y), np.minimum.accumulate(y[::-1])[::-1]
+    rise = np.where(y - after >= (y - level) / 2, y - level, 0.0)
+    top = int(rise.argmax())
+    if rise[top] < max(least * level[top], nats):
         return None
-    base = y[top] - height[top]
-    begin = x[:top][y[:top] <= base][-1]
-    end = x[top:][y[top:] <= base][0]
-    return Change(float(begin), float(x[top]), float(end), float(height[top]), float(height[top] / np.ptp(y)))
+    begin = x[:top][y[:top] <= level[top]][-1]
+    end = x[top:][y[top:] <= y[top] - rise[top] / 2][0]
+    return Change(float(begin), float(x[top]), float(end), float(rise[top]), float(rise[top] / level[top]))
 
 
 def accuracy_across(steps: ArrayLike, accuracy: ArrayLike, change: Change, least: float = 0.05) -> Across:

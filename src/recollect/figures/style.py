@@ -10,10 +10,7 @@ import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
-"""Okabe & Ito's palette, in an order whose neighbours differ in lightness too."""
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2, 1, 2)))
+from recollect.spec.output import output_errors, written_whole
 
 
 @contextmanager
@@ -55,8 +52,11 @@ def add_caption(figure: Figure, text: str) -> None:
 
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Write the figure as PNG and as SVG."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
+    with output_errors(stem.parent):
+        stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_suffix(ending) for ending in (".png", ".svg")]
-    figure.savefig(paths[0], dpi=160)
-    figure.savefig(paths[1], metadata={"Date": None})
+    with written_whole(paths[0]) as draft:
+        figure.savefig(draft, dpi=160)
+    with written_whole(paths[1]) as draft:
+        figure.savefig(draft, metadata={"Date": None})
     return paths

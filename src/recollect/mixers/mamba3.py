@@ -87,6 +87,10 @@ class Mamba3(Mixer):
         _, v, *others = self._project(x)
         return self._scan(v if values is None else values, *others)
 
+    def signals(self, x: Tensor) -> dict[str, Tensor]:
+        z, _, _, _, dt, log_alpha, share, _ = self._project(x)
+        return {"step size": dt, "decay": log_alpha.exp(), "share of the present token": share, "output gate": silu(z)}
+
     def _project(self, x: Tensor) -> tuple[Tensor, ...]:
         """z (..., inner), x (..., heads, p), B and C before their rotation (..., heads, n), dt, log alpha and lambda (...,
         heads), and the angles by which B and C rotate (..., heads, angles)."""

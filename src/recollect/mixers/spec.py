@@ -10,9 +10,12 @@ from torch import nn
 
 from recollect.mixers import MIXERS
 from recollect.spec import Spec, SpecError, nearest
+from recollect.spec.base import refuse_booleans
 
 CONTEXT = ("length", "layer", "layers", "positions", "base_width", "canon")
 """Keywords of a constructor that the model fills in."""
+MOST = 2**20
+"""The largest whole number that an option of a built-in mixer may be: all of them are sizes."""
 
 
 class MixerSpec(Spec):
@@ -83,9 +86,18 @@ def _checked(kind: str, cls: type[nn.Module], options: Mapping[str, Any]) -> dic
     for name in options:
         if name not in fields.model_fields and not open_ended:
             raise SpecError(f"{kind}: unknown option {name!r}: {nearest(str(name), fields.model_fields)}")
+    refuse_booleans(fields, options)
+    for name in options if kind in MIXERS.built_in else ():
+        default, value = fields.model_fields[name].default, options[name]
+        if type(default) is int and isinstance(value, int) and not (least := min(default, 1)) <= value <= MOST:
+            raise SpecError(f"{kind}: option {name} = {value!r}: choose from {least} to {MOST:,}")
     try:
         values = fields(**options)
     except ValidationError as error:
+        missing = ["".join(map(str, one["loc"])) for one in error.errors() if one["type"] == "missing"]
+        if missing:
+            given = " ".join(f"{name}=.." for name in missing)
+            raise SpecError(f"{kind}: its constructor needs {' and '.join(missing)}; give {given}") from None
         first = error.errors()[0]
         raise SpecError(
             f"{kind}: option {'.'.join(map(str, first['loc']))} = {first['input']!r}: {first['msg']}"

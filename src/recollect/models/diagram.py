@@ -35,6 +35,8 @@ def diagram(spec: ModelSpec, task: Task) -> str:
         lines += ["  │", "┌" + "─" * (width + 2) + "┐" + (f" × {times}" if times > 1 else "")]
         lines += [f"│ {line.ljust(width)} │" for line in inner] + ["└" + "─" * (width + 2) + "┘"]
     head = "embedding transposed" if spec.tie else "linear"
+    if spec.head == "autoencoder":
+        lines += ["  │", "decoder: + code of the answer's number, two-layer GELU network"]
     lines += ["  │", f"{spec.norm} norm", "  │   (answer positions only)", f"head: {head} → {task.vocabulary} logits"]
     return "\n".join(lines) + "\n"
 

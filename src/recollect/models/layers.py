@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -59,6 +60,22 @@ class MLP(nn.Module):
         if self.gated:
             return self._finish(F.linear(x, w, b))
         return mlp(x, w, b, self.out.weight, self.out.bias)
+
+
+class Decoder(nn.Module):
+    """MAD's decoder (Poli et al. 2024), a non-expanding network that tells answers apart which are read at one place: x (batch,
+    answers, width), to which a code of the answer's number is added."""
+
+    def __init__(self, spec: ModelSpec):
+        super().__init__()
+        self.norms = nn.ModuleList(norm_of(spec) for _ in range(2))
+        self.maps = nn.ModuleList(nn.Linear(spec.width, spec.width) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + sinusoid(torch.arange(x.shape[1], device=x.device), x.shape[2], x.dtype)
+        for norm, linear in zip(self.norms, self.maps, strict=True):
+            x = gelu(linear(norm(x)))
+        return x
 
 
 class Layer(nn.Module):
@@ -145,6 +162,13 @@ def _after(norm: Norm | None, x: Tensor, part: Any, canon: Canon | None = None) 
     if canon is not None:
         return part(canon(norm(x)))
     return part.after_norm(norm, x) if takes_norm(part, x) else part(norm(x))
+
+
+def sinusoid(position: Tensor, width: int, dtype: torch.dtype) -> Tensor:
+    """Absolute positions (Vaswani et al. 2017): (length, width), for embeddings of unit variance as theirs."""
+    frequency = 10_000.0 ** (-torch.arange(0, width, 2, device=position.device) / width)  # (ceil(width/2),)
+    angle = position[:, None] * frequency
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :width].to(dtype)
 
 
 def norm_of(spec: ModelSpec) -> Norm:

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recollect import rng
-from recollect.mixers.base import State
+from recollect.mixers.base import State, linear_flops
 from recollect.models.initialise import initialise
-from recollect.models.layers import Layer, Layers, norm_of
+from recollect.models.layers import Decoder, Layer, Layers, norm_of, sinusoid
 from recollect.models.spec import ADDED, BlockSpec, ModelSpec
 from recollect.ops.answer_loss import answer_loss
 from recollect.ops.positions import rotary
@@ -47,6 +47,7 @@ class Model(nn.Module):
             shape = () if spec.second.gate == "scalar" else (spec.width,)
             self.gates = nn.ParameterList(nn.Parameter(torch.zeros(shape)) for _ in range(spec.layers))
         self.norm = norm_of(spec)
+        self.decoder = Decoder(spec) if spec.head == "autoencoder" else None
         self.head = None if spec.tie else nn.Linear(spec.width, rows, bias=False)
         initialise(self)
 
@@ -63,6 +64,7 @@ class Model(nn.Module):
         with `z_loss` the losses include the squared logarithm of softmax's denominator times this.
         """
         x = self.hidden(tokens, positions)
+        x = x if self.decoder is None else self.decoder(x)
         return self.logits(x) if answers is None else answer_loss(self.norm(x), self._head(), answers, z_loss)
 
     def hidden(self, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
@@ -127,6 +129,8 @@ class Model(nn.Module):
 
     def step(self, token: Tensor, state: list[State]) -> tuple[Tensor, list[State]]:
         """One token (batch,) and a state give logits (batch, vocabulary) and the next state."""
+        if self.decoder is not None:
+            raise SpecError("a model with `head: autoencoder` has no next token: it answers at the end of a row")
         position, depth, after = state[-1]["position"], len(self.layers), list(state)
         x = self._embed(token[:, None], position)[:, 0]  # (batch, width)
         before = x
@@ -165,7 +169,8 @@ class Model(nn.Module):
     def flops(self, length: int, answers: int) -> int:
         """Floating-point operations of a forward pass of one row, logits at `answers` places."""
         layers = sum(layer.flops(length) for layer in [*self.layers, *self.second])
-        return 2 * answers * self.embedding.weight.numel() + layers
+        decoder = 0 if self.decoder is None else linear_flops(answers, *self.decoder.maps)
+        return 2 * answers * self.embedding.weight.numel() + layers + decoder
 
 
 def build(spec: ModelSpec, vocabulary: int, length: int, seed: int) -> Model:
@@ -181,10 +186,3 @@ def outline(spec: ModelSpec, vocabulary: int, length: int) -> Model:
             return build(spec, vocabulary, length, seed=0)
     except RuntimeError:  # a user's mixer may compute with its weights while it is built
         return build(spec, vocabulary, length, seed=0)
-
-
-def sinusoid(position: Tensor, width: int, dtype: torch.dtype) -> Tensor:
-    """Absolute positions (Vaswani et al. 2017): (length, width), for embeddings of unit variance as theirs."""
-    frequency = 10_000.0 ** (-torch.arange(0, width, 2, device=position.device) / width)  # (ceil(width/2),)
-    angle = position[:, None] * frequency
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :width].to(dtype)

@@ -57,13 +57,13 @@ class ModelSpec(Spec):
 
     mixer: AnyMixer = Field(default_factory=_attention)
     """The mixer of every layer, unless `pattern` says otherwise."""
-    width: int = Field(default=64, ge=1)
+    width: int = Field(default=64, ge=1, le=2**16)
     """Channels of the residual stream."""
-    layers: int = Field(default=2, ge=1)
+    layers: int = Field(default=2, ge=1, le=1024)
     """How many layers; a layer is a mixer and what follows it."""
     mlp: MLP = "gelu"
     """What follows each mixer: a GELU or SwiGLU network, `none`, or `identity` (Zoology's: adds a normalised copy)."""
-    mlp_ratio: float = Field(default=4.0, gt=0)
+    mlp_ratio: float = Field(default=4.0, gt=0, le=1024)
     """Width of the MLP over width of the model."""
     parallel: bool = False
     """Mixer and MLP side by side instead of one after the other (GPT-NeoX)."""
@@ -76,6 +76,9 @@ class ModelSpec(Spec):
     """Positions. Left out: `learned` where a mixer wants them, as attention and Based do, else `none`."""
     tie: bool = True
     """Whether the head is the embedding transposed."""
+    head: Literal["linear", "autoencoder"] = "linear"
+    """What turns outputs into logits: a linear map, or before it MAD's decoder of tasks whose answers are all read at one place: a
+    sine-cosine code of the answer's number is added, and a two-layer network follows."""
     dropout_embedding: float = Field(default=0.0, ge=0, lt=1)
     """Share of the embedding's outputs dropped in training."""
     dropout_residual: float = Field(default=0.0, ge=0, lt=1)
@@ -91,7 +94,7 @@ class ModelSpec(Spec):
     not dominate the tokens: in Vaswani et al. embeddings have unit variance."""
     parametrisation: Literal["standard", "mup"] = "standard"
     """How initial values and rates follow the width: not at all, or by muP: a model of `base_width` is the standard one."""
-    base_width: int = Field(default=64, ge=1)
+    base_width: int = Field(default=64, ge=1, le=2**16)
     """The width at which muP changes nothing."""
     residual: Literal["clean", "released"] = "clean"
     """`released`: the residual sums, initialisation and padded vocabulary of Retrievit's published code."""

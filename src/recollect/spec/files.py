@@ -20,7 +20,8 @@ from typing import Any
 
 from recollect.spec.errors import SpecError
 from recollect.spec.identity import digest
-from recollect.spec.imports import File, closure, digest_of, is_installed, lies_beside, package_of, reach
+from recollect.spec.imports import File, closure, digest_of, is_file, is_installed, lies_beside, package_of, reach
+from recollect.spec.state import watched_import
 
 _PREFIX = "recollect_file_"
 """The prefix of the names of packages made from folders."""
@@ -118,13 +119,17 @@ class _Relative(ast.NodeTransformer):
 
 def load_file(path: Path) -> ModuleType:
     """The module that a file is, loaded anew when the file, or one of its folder that it imports, has changed."""
-    if not path.is_file():
+    if not is_file(path):
         raise SpecError(f"no file {str(path)!r}")
     place = path.resolve()
     package = _package(place.parent, closure(place))
+    name = f"{package.name}.{_quoted(place.name)}"
     try:
-        return importlib.import_module(f"{package.name}.{_quoted(place.name)}")
-    except (Exception, SystemExit) as error:
+        with watched_import(name, shown(place)):
+            return importlib.import_module(name)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
         text = str(error.msg if isinstance(error, SyntaxError) else error).replace(f"{package.name}.", "")
         if isinstance(error, ModuleNotFoundError):
             top = str(error.name).removeprefix(f"{package.name}.").partition(".")[0]

@@ -67,6 +67,14 @@ def is_installed(path: Path) -> bool:
     return path.is_relative_to(python) or not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that no file can have is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def lies_beside(folder: Path, top: str) -> bool:
     """Whether a top-level name refers to something in the folder: as for a script, the folder takes precedence over installed
     packages, except for a subfolder without `__init__.py`."""

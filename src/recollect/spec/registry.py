@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from recollect.spec.errors import SpecError, nearest
 from recollect.spec.source import is_reference, load, reference, source_digest
+from recollect.spec.state import watched_import
 
 T = TypeVar("T")
 
@@ -86,8 +87,11 @@ class Registry(Generic[T]):
 
     def _load(self, entry: EntryPoint) -> Any:
         try:
-            return entry.load()
-        except Exception as error:
+            with watched_import(entry.module):
+                return entry.load()
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
             raise SpecError(
                 f"{self.what} {entry.name!r}, which an installed package offers as {entry.value}, cannot be imported: "
                 f"{type(error).__name__}: {error}"

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import reduce
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
@@ -16,7 +17,8 @@ from recollect.spec.definitions import MAIN
 from recollect.spec.errors import SpecError, nearest
 from recollect.spec.files import file_of, line_of, load_file, loaded_files, shown
 from recollect.spec.identity import digest
-from recollect.spec.imports import closure, digest_of
+from recollect.spec.imports import closure, digest_of, is_file
+from recollect.spec.state import watched_import
 
 Thing = type | Callable[..., Any]
 """What a name can stand for: a class or a function."""
@@ -24,6 +26,9 @@ NAMED_FILE = re.compile(r"(.+\.py):([^\W\d][\w.]*)")
 """How a specification names a class in a file of the user's own."""
 _placed: list[Path] = []
 """Folders below which the files of specifications lie: see `files_at`."""
+_loaded: set[str] = set()
+"""The names that were loaded while everything was trusted: the user's own."""
+_untrusted: ContextVar[bool] = ContextVar("untrusted", default=False)
 
 
 def is_reference(name: str) -> bool:
@@ -31,8 +36,23 @@ def is_reference(name: str) -> bool:
     return ":" in name
 
 
+@contextmanager
+def untrusted(unless: bool = False) -> Iterator[None]:
+    """While it lasts, a specification may come from elsewhere: of the code that it names, only what is built in, what installed
+    packages offer as entry points, and what the user's own specifications have named already is imported."""
+    token = _untrusted.set(not unless)
+    try:
+        yield
+    finally:
+        _untrusted.reset(token)
+
+
 def load(reference: str) -> Any:
     """The object that `module:Name` or `path/to/file.py:Name` names."""
+    if not _untrusted.get():
+        _loaded.add(reference)
+    elif reference not in _loaded:
+        raise SpecError(f"{reference} is code that is not part of recollect; it is imported only with --trust")
     place, _, name = reference.rpartition(":")
     module = load_file(_where(place)) if place.endswith(".py") else _from_module(place)
     try:
@@ -97,7 +117,7 @@ def named_files(spec: Any) -> set[str]:
     if isinstance(spec, dict | list | tuple):
         return set().union(*map(named_files, spec.values() if isinstance(spec, dict) else spec))
     found = NAMED_FILE.fullmatch(spec) if isinstance(spec, str) else None
-    return {found[1]} if found and Path(found[1]).is_file() else set()
+    return {found[1]} if found and is_file(Path(found[1])) else set()
 
 
 def portable(name: str) -> str:
@@ -121,13 +141,16 @@ def files_at(folder: Path) -> Iterator[None]:
 
 def _where(place: str) -> Path:
     moved = (folder / portable(place) for folder in reversed(_placed))
-    return next((path for path in moved if path.is_file()), Path(place))
+    return next((path for path in moved if is_file(path)), Path(place))
 
 
 def _from_module(name: str) -> Any:
     try:
-        return importlib.import_module(name)
-    except Exception as error:
+        with watched_import(name):
+            return importlib.import_module(name)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             raise SpecError(f"cannot import module {name!r}: {error}") from None
         raise SpecError(

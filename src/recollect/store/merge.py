@@ -37,7 +37,7 @@ def merge(here: Store, others: list[Path]) -> Merged:
         if here.path.exists() and other.path.resolve() == here.path.resolve():
             raise StoreError(f"{other.path} is the store itself; name another to merge into it")
     merged = Merged()
-    with here.writing(), closing(sqlite3.connect(here.path, isolation_level=None, uri=True)) as db:
+    with here.writing(), closing(sqlite3.connect(here.path.resolve(), isolation_level=None, uri=True)) as db:
         for other in stores:
             with _attached(db, other.path):
                 _merge_runs(db, merged)
@@ -61,7 +61,7 @@ def _attached(db: sqlite3.Connection, path: Path) -> Iterator[None]:
             raise
         finally:
             db.execute("DETACH other")
-    except sqlite3.Error as error:
+    except (sqlite3.Error, ValueError, TypeError) as error:
         raise StoreError(f"cannot merge {path}: {error}") from None
 
 
@@ -80,8 +80,10 @@ def _merge_runs(db: sqlite3.Connection, merged: Merged) -> None:
         _copy(db, table, f"{key} IN (SELECT id FROM coming)")
     merged.added += db.execute("SELECT count(*) FROM coming").fetchone()[0]
     db.execute("DROP TABLE temp.coming")
-    db.execute("DELETE FROM main.failures WHERE run IN (SELECT id FROM main.runs)")
-    _copy(db, "failures", "run NOT IN (SELECT id FROM main.runs) AND run NOT IN (SELECT run FROM main.failures)")
+    for table in ("failures", "failed", "training", "training_points"):
+        db.execute(f"DELETE FROM main.{table} WHERE run IN (SELECT id FROM main.runs)")
+    for table in ("failures", "failed"):
+        _copy(db, table, f"run NOT IN (SELECT id FROM main.runs) AND run NOT IN (SELECT run FROM main.{table})")
 
 
 def _copy(db: sqlite3.Connection, table: str, which: str) -> None:
@@ -93,16 +95,17 @@ def _copy(db: sqlite3.Connection, table: str, which: str) -> None:
 
 def _merge_studies(db: sqlite3.Connection, merged: Merged) -> None:
     """Studies of one name become one: the runs of both, those of this store first."""
+    labelled = any(row[1] == "label" for row in db.execute("PRAGMA other.table_info(study_runs)"))
+    about = "run, label, steps" if labelled else "run, NULL, NULL"  # older schemas do not have them
     for name, source in db.execute("SELECT name, source FROM other.studies ORDER BY rowid").fetchall():
-        theirs = [
-            run for (run,) in db.execute("SELECT run FROM other.study_runs WHERE study = ? ORDER BY place", (name,))
-        ]
-        mine = [run for (run,) in db.execute("SELECT run FROM main.study_runs WHERE study = ? ORDER BY place", (name,))]
-        known = set(mine)
-        new = [run for run in theirs if run not in known]
+        theirs = db.execute(f"SELECT {about} FROM other.study_runs WHERE study = ? ORDER BY place", (name,)).fetchall()
+        mine = {run for (run,) in db.execute("SELECT run FROM main.study_runs WHERE study = ?", (name,))}
+        new = [row for row in theirs if row[0] not in mine]
         fresh = db.execute("INSERT OR IGNORE INTO main.studies VALUES (?, ?)", (name, source)).rowcount
-        places = [(name, len(mine) + i, run) for i, run in enumerate(new)]
-        db.executemany("INSERT INTO main.study_runs VALUES (?, ?, ?)", places)
+        last = "SELECT coalesce(max(place), -1) FROM main.study_runs WHERE study = ?"
+        ((place,),) = db.execute(last, (name,))
+        places = [(name, place + 1 + i, *row) for i, row in enumerate(new)]
+        db.executemany("INSERT INTO main.study_runs VALUES (?, ?, ?, ?, ?)", places)
         if fresh or new:
             merged.studies.append(name)
 
@@ -110,6 +113,8 @@ def _merge_studies(db: sqlite3.Connection, merged: Merged) -> None:
 def _merge_weights(here: Store, other: Store, merged: Merged) -> None:
     """Copy weights that were kept beside the other store, but for runs whose other result is kept here."""
     for theirs in sorted(other.weights.glob("*.safetensors")):
+        if theirs.is_symlink() or not theirs.is_file():  # it may lead anywhere
+            continue
         mine = here.weights_file(theirs.stem)
         if theirs.stem not in merged.differing and not mine.exists():
             with write_errors(here.weights):

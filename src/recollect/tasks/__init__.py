@@ -12,15 +12,26 @@ if TYPE_CHECKING:
     from recollect.tasks.copy import Copy
     from recollect.tasks.duplicates import Duplicates
     from recollect.tasks.fuzzy import Fuzzy
+    from recollect.tasks.hops import Hops
     from recollect.tasks.induction import Induction
+    from recollect.tasks.mad_compression import MADCompression
+    from recollect.tasks.mad_fuzzy import MADFuzzy
+    from recollect.tasks.mad_memorization import MADMemorization
+    from recollect.tasks.mad_noisy import MADNoisy
+    from recollect.tasks.mad_recall import MADRecall
+    from recollect.tasks.mad_selective_copy import MADSelectiveCopy
     from recollect.tasks.mixture import Mixture
+    from recollect.tasks.modular import Modular
     from recollect.tasks.mqar import MQAR
     from recollect.tasks.ngram import NGram
     from recollect.tasks.noisy import Noisy
+    from recollect.tasks.parity import Parity
     from recollect.tasks.position import Position
     from recollect.tasks.selective_copy import SelectiveCopy
     from recollect.tasks.spec import AnyTask, as_task, task_class
+    from recollect.tasks.stacks import Stacks
     from recollect.tasks.updating import Updating
+    from recollect.tasks.words import Words
 
 TASKS: "Registry[type[Task]]" = Registry(
     "task",
@@ -40,12 +51,25 @@ TASKS: "Registry[type[Task]]" = Registry(
         "fuzzy": "recollect.tasks.fuzzy:Fuzzy",
         "compositional": "recollect.tasks.compositional:Compositional",
         "updating": "recollect.tasks.updating:Updating",
+        "words": "recollect.tasks.words:Words",
+        "parity": "recollect.tasks.parity:Parity",
+        "modular": "recollect.tasks.modular:Modular",
+        "stacks": "recollect.tasks.stacks:Stacks",
+        "hops": "recollect.tasks.hops:Hops",
+        "mad_recall": "recollect.tasks.mad_recall:MADRecall",
+        "mad_noisy": "recollect.tasks.mad_noisy:MADNoisy",
+        "mad_fuzzy": "recollect.tasks.mad_fuzzy:MADFuzzy",
+        "mad_memorization": "recollect.tasks.mad_memorization:MADMemorization",
+        "mad_compression": "recollect.tasks.mad_compression:MADCompression",
+        "mad_selective_copy": "recollect.tasks.mad_selective_copy:MADSelectiveCopy",
     },
 )
 
 __all__ = [
-    "AR", "MQAR", "TASKS", "AnyTask", "Batch", "Compositional", "Copy", "Duplicates", "Fuzzy", "Induction", "Mixture", "NGram",
-    "Noisy", "Position", "SelectiveCopy", "Task", "Updating", "as_task", "task_class",
+    "AR", "MQAR", "TASKS", "MADCompression", "MADFuzzy", "MADMemorization", "MADNoisy", "MADRecall",
+    "MADSelectiveCopy", "AnyTask", "Batch", "Compositional", "Copy", "Duplicates", "Fuzzy", "Hops", "Induction",
+    "Mixture", "Modular", "NGram", "Noisy", "Parity", "Position", "SelectiveCopy", "Stacks", "Task", "Updating",
+    "Words", "as_task", "task_class",
 ]  # fmt: skip
 
 

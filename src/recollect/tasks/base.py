@@ -65,6 +65,9 @@ class Task(Spec):
     accuracy: ClassVar[Literal["answers", "rows"]] = "rows"
     """What the headline accuracy counts: single answers, or rows whose every scored answer is right."""
 
+    reads_at_once: ClassVar[bool] = False
+    """Whether all answers are read at one place, and told apart by their number: for models with `head: autoencoder` only."""
+
     version: ClassVar[int] = 1
     """Raised whenever the same seed gives other rows than before, so that runs of two versions are never mixed."""
 

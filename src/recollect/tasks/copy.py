@@ -1,7 +1,8 @@
 """Copying (Jelassi et al. 2024; Okpekpe & Orvieto 2025, section 5).
 
 An example is `$x|x.`: a string of i.i.d. letters, then the same string again. The copied letters and `.` are read, each
-one token before it stands. A row is one example, or, packed, as many as fill the context, the last one cut off.
+one token before it stands. A row is one example, or, packed, as many as fill the context, the last one cut off. With `reverse`
+the copy is written backwards: the palindromes of Kimi Linear (Kimi Team 2025), in this alphabet and with `$` and `.` around them.
 """
 
 from math import comb
@@ -33,6 +34,8 @@ class Copy(Task):
     """Fill a training context with several examples; tests always have one example per row."""
     context: int = Field(default=220, ge=5, le=MOST)
     """Tokens in a packed row."""
+    reverse: bool = False
+    """Write the copy backwards, from the last letter to the first."""
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -79,7 +82,8 @@ class Copy(Task):
 
         place = torch.arange(self._example, device=stream.device)  # in an example: 0 is `$`, length + 1 is `|`
         copied = place - length - 2  # the letter of the copy that stands here; `length` is `.`
-        tokens = letters.gather(1, torch.where(copied >= 0, copied, place - 1).clamp(0, self.length - 1))
+        again = length - 1 - copied if self.reverse else copied
+        tokens = letters.gather(1, torch.where(copied >= 0, again, place - 1).clamp(0, self.length - 1))
         tokens = tokens.masked_fill(place == 0, START).masked_fill(copied == -1, SEPARATOR)
         tokens = tokens.masked_fill(copied == length, END).masked_fill(copied > length, PAD)
 
@@ -90,7 +94,7 @@ class Copy(Task):
             positions=(at - 1).where(trained, 0),
             answers=tokens.gather(1, at).where(trained, PAD),
             query=length + 1,
-            source=(1 + letter).where(is_letter, -1),
+            source=(length - letter if self.reverse else 1 + letter).where(is_letter, -1),
             trained=trained,
             scored=is_letter,
             tags={"letter": letter.where(trained, -1), "length": length.where(trained, -1)},

@@ -62,7 +62,7 @@ class Mixture(Task):
         if self.weights and len(self.weights) != len(self.parts):
             raise SpecError(f"mixture: {len(self.weights)} weights for {len(self.parts)} parts")
         for i, part in enumerate(self.parts):
-            if isinstance(part, Mixture | Duplicates):
+            if isinstance(part, Mixture | Duplicates) or part.reads_at_once:
                 raise SpecError(f"mixture: part {i} is {part.kind!r}, which cannot be a part")
         for what in ("vocabulary", "accuracy"):
             got = [getattr(part, what) for part in self.parts]

@@ -63,7 +63,8 @@ def positions(task: Task, rows: int = 64) -> None:
     counted = _counted(batch)
     outside = (batch.positions < 0) | (batch.positions >= length)
     _none(outside, f"an answer is read outside the row of {length}", position=batch.positions)
-    backwards = (batch.positions[:, 1:] <= batch.positions[:, :-1]) & counted[:, 1:] & counted[:, :-1]
+    least = batch.positions[:, :-1] + (not task.reads_at_once)
+    backwards = (batch.positions[:, 1:] < least) & counted[:, 1:] & counted[:, :-1]
     before = batch.positions[:, :-1]
     _none(backwards, "the next answer is not read further on", position=before, next=batch.positions[:, 1:])
     _none((batch.query < -1) | (batch.query >= length), f"a query is outside the row of {length}", at=batch.query)

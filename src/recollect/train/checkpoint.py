@@ -42,9 +42,7 @@ def snapshot(cohort: "Cohort", step: int) -> bytes:
 def restore(cohort: "Cohort", data: bytes) -> int:
     """Load the state of the snapshot's members of the same names into a new cohort; returns the number of steps done."""
     try:
-        saved = safetensors.torch.load(data)
-        size = int.from_bytes(data[:8], "little")
-        header = header_of(json.loads(data[8 : 8 + size]).get("__metadata__"))
+        saved, header = safetensors.torch.load(data), _header(data)
         rows = [header["runs"].index(run.id) for run in cohort.runs]
         cohort.members.restore(saved, rows)
         cohort.records.restore(header, rows)
@@ -55,6 +53,16 @@ def restore(cohort: "Cohort", data: bytes) -> int:
         return header["step"]
     except (SafetensorError, ValueError, KeyError, TypeError, IndexError) as error:
         raise CheckpointError(f"{type(error).__name__}: {error}") from None
+
+
+def runs_in(data: bytes) -> list[str]:
+    """The ids of the runs of a snapshot."""
+    return _header(data)["runs"]
+
+
+def _header(data: bytes) -> dict[str, Any]:
+    size = int.from_bytes(data[:8], "little")
+    return header_of(json.loads(data[8 : 8 + size]).get("__metadata__"))
 
 
 def header_of(metadata: dict[str, str] | None) -> dict[str, Any]:

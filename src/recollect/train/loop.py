@@ -58,7 +58,8 @@ def _train(
             a_step = (time.monotonic() - since) / spec.cadence
             endings = endings_of(cohort, accuracy, last)
             by_run = dict(zip((run.id for run in cohort.runs), accuracy, strict=True))
-            yield Measured(step + 1, spec.total_steps, by_run, len(endings))
+            points = {run.id: curve[-1] for run, curve in zip(cohort.runs, cohort.records.curves, strict=True)}
+            yield Measured(step + 1, spec.total_steps, by_run, len(endings), points)
             yield from results(cohort, endings, step + 1, weights)
             stay = [i for i in range(len(cohort)) if i not in endings]
             cohort.keep(stay, compiled_anew=False)

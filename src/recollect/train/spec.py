@@ -23,6 +23,8 @@ from recollect.train.schedules import Schedule
 SEMANTICS = 2
 """Raised when every specification starts to mean another computation: old results are then no longer reused. Where the behaviour
 of one task, mixer or optimiser changes, its own `version` is raised instead, and other runs keep their identity."""
+_MOST = 10**9
+"""The most steps, epochs or rows of a run."""
 _ADAMW = AdamW()
 _DECLARED = tuple(AdamW.model_fields)
 """Fields of TrainSpec that are an optimiser's."""
@@ -37,19 +39,19 @@ class TrainSpec(Spec):
     """Peak learning rate."""
     seed: int = Field(default=42, ge=0, lt=2**63)
     """Decides the initial weights, the data and its order."""
-    steps: int = Field(default=0, ge=0)
+    steps: int = Field(default=0, ge=0, le=_MOST)
     """Optimiser steps. 0: as `epochs` says."""
-    epochs: float = Field(default=0.0, ge=0)
+    epochs: float = Field(default=0.0, ge=0, le=_MOST)
     """Passes over the fixed training set, in place of `steps`."""
-    batch: int = Field(default=64, ge=1)
+    batch: int = Field(default=64, ge=1, le=2**20)
     """Rows in a step."""
-    train_rows: int = Field(default=0, ge=0)
+    train_rows: int = Field(default=0, ge=0, le=_MOST)
     """Rows of a fixed training set, shuffled anew each epoch. 0: fresh rows at every step."""
-    test_rows: int = Field(default=3000, ge=1)
+    test_rows: int = Field(default=3000, ge=1, le=_MOST)
     """Held-out rows of the final measurement."""
-    eval_rows: int = Field(default=512, ge=1)
+    eval_rows: int = Field(default=512, ge=1, le=_MOST)
     """Held-out rows of each measurement during training. They are never test rows: stopping and the choice of a rate use them."""
-    eval_every: int = Field(default=0, ge=0)
+    eval_every: int = Field(default=0, ge=0, le=_MOST)
     """Steps between measurements. 0: a fiftieth of the run."""
     optimiser: str | Optimiser | type[Optimiser] = "adamw"
     """The optimiser: its name, `module:Name` or `file.py:Name` of your own, or in Python an object such as `AdamW(beta2=0.95)`.
@@ -85,7 +87,7 @@ class TrainSpec(Spec):
     """End as diverged when the training loss, in nats and averaged between measurements, is above this or not finite."""
     slices: Literal["final", "always"] = "final"
     """Whether accuracy by tag is kept for the final measurement only, or for each."""
-    snapshots: int = Field(default=0, ge=0)
+    snapshots: int = Field(default=0, ge=0, le=1000)
     """How many snapshots of the embeddings are kept, at equal shares of the run's own length. 0: none."""
     precision: Literal["float32", "float64", "bfloat16"] = "float32"
     """Precision of the computation; parameters and optimiser state are float32 or, with float64, float64."""
@@ -201,6 +203,17 @@ class RunSpec(Spec):
             if test.vocabulary != self.task.vocabulary:
                 raise SpecError(
                     f"test {test.kind} has {test.vocabulary} tokens and the task {self.task.kind} has {self.task.vocabulary}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _head_fits(self) -> Self:
+        for task in (self.task, *self.tests):
+            if task.reads_at_once and self.model.head != "autoencoder":
+                raise SpecError(f"{task.kind} reads all answers at one place: give the model `head: autoencoder`")
+            if not task.reads_at_once and self.model.head == "autoencoder":
+                raise SpecError(
+                    f"head 'autoencoder' is for tasks that read all answers at one place; {task.kind} does not"
                 )
         return self
 

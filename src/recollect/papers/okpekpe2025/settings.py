@@ -29,11 +29,17 @@ FINE = {
     "paper": sorted({*axis("logspace", 1e-5, 1e-1, 17), *(float(f"{rate:.12g}") for rate in ZOOLOGY_RATES)}),
 }
 """The finer grid, which includes Zoology's four rates."""
-AROUND = [FINE["medium"][place] for place in (3, 5, 7, 8, 9, 10, 11)]
-FOUR_RATES = [FINE["medium"][place] for place in (5, 7, 9, 11)]
-"""At `medium`: seven rates from 1e-4 to 4.6e-2, and four from 4.6e-4, so that the best has one on either side."""
 ABOVE = axis("logspace", 1e-5, 10 ** (-1 / 3), 15)[13:]
-"""At `medium`: the next two rates, as one seed of Mamba still solves at 0.1."""
+"""At `medium`: the next two rates, because one seed of Mamba still solves at 0.1."""
+
+
+def rates_at(*places: int) -> list[float]:
+    """Rates of `medium` by their index in its finer grid, three per decade: 3 is 1e-4, 9 is 1e-2."""
+    return [FINE["medium"][place] for place in places]
+
+
+AROUND, FOUR_RATES, THREE_RATES = rates_at(3, 5, 7, 8, 9, 10, 11), rates_at(5, 7, 9, 11), rates_at(5, 7, 9)
+"""At `medium`: from 1e-4 to 4.6e-2, and fewer around the best of Figure 1, so that the best has one on either side."""
 SETTINGS = {
     "tiny": [(16, 4)], "small": [(64, 4)], "medium": [(64, 4)], "paper": [(64, 4), (128, 8), (256, 16), (512, 64)],
 }  # fmt: skip
@@ -42,8 +48,8 @@ DENSE = {"tiny": (16, 4), "small": (64, 16), "medium": (64, 16), "paper": (256, 
 """Figure 4: as many pairs as the length holds."""
 HARDEST = {"tiny": (16, 4), "small": (64, 4), "medium": (64, 4), "paper": (512, 64)}
 """Tables 2 to 4: one pair of 64 is 2 %."""
-WIDTHS = {"tiny": [8, 16, 32], "small": [64, 128], "medium": [64, 256], "paper": [64, 128, 256, 512, 1024, 2048]}
-"""Widths of one-layer models."""
+WIDTHS = {"tiny": [8, 16, 32], "small": [64, 128], "paper": [64, 128, 256, 512, 1024, 2048]}
+"""Widths of one-layer models; at `medium` each item has its own."""
 ABLATION_WIDTH = {"tiny": 32, "small": 128, "medium": 128, "paper": 256}
 """Tables 2 and 3, and the controls of one-layer models."""
 POSITIONS_WIDTH = {"tiny": 32, "small": 64, "medium": 64, "paper": 256}
@@ -135,9 +141,14 @@ def study(
 
 def one_layer(scale: Scale) -> list[Study]:
     """Figures 3 and 12; at `medium` without Based, which no claim is about."""
-    if scale == "medium":
-        models = [model(mixer, scale, WIDTHS[scale], 1) for mixer in ALL if mixer != "based"]
-        return [study("one-layer", scale, models, rates=FOUR_RATES)]
+    if scale == "medium":  # attention and Mamba of width 128 are those of Table 2
+        narrow = [model(mixer, scale, 64, 1) for mixer in ALL if mixer != "based"]
+        wide = [model(mixer, scale, 256, 1) for mixer in RECURRENT if mixer != "mamba"]
+        solved = [model(mixer, scale, 128, 1) for mixer in ("attention", "mamba")]
+        return [
+            study("one-layer", scale, narrow, rates=FOUR_RATES),
+            study("one-layer-wide", scale, [*wide, *solved], rates=THREE_RATES),
+        ]
     rates = SIX_RATES if scale == "tiny" else None
     return [study("one-layer", scale, [model(mixer, scale, WIDTHS[scale], 1) for mixer in ALL], rates=rates)]
 
@@ -149,8 +160,13 @@ def two_layers(scale: Scale) -> list[Study]:
             study("two-layers", scale, [model(mixer, scale, 32, 2) for mixer in MAIN], rates=SIX_RATES, steps=LONGER)
         ]
     if scale == "medium":
-        longer = study("two-layers", scale, [model(mixer, scale, 64, 2) for mixer in MAIN], [(128, 8)], rates=AROUND)
-        return [*windows(scale), longer]
+        longer = [
+            study(
+                "two-layers", scale, [model(mixer, scale, 64, 2) for mixer in MAIN], [(128, 8)], rates=AROUND, epochs=25
+            ),
+            study("two-layers-long", scale, [model("mamba", scale, 64, 2)], [(256, 16)], rates=rates_at(7, 8, 9)),
+        ]
+        return [*windows(scale), *longer]
     return [study("two-layers", scale, [model(mixer, scale, WIDTHS[scale], 2) for mixer in ALL])]
 
 

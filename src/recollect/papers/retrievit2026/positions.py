@@ -13,7 +13,7 @@ from recollect.papers.examples import curve_table
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Evidence, Scale
 from recollect.papers.retrievit2026 import stages
-from recollect.papers.retrievit2026.settings import M2_BLOCKS, SETTINGS, TITLES, differs, families, study, view
+from recollect.papers.retrievit2026.settings import M2_BLOCKS, SETTINGS, TITLES, differs, families, studies, view
 from recollect.study.spec import Study
 
 
@@ -58,7 +58,7 @@ def _gates(evidence: Evidence) -> pd.DataFrame:
 
 
 def _studies(part: str, names: Sequence[str]) -> Callable[[Scale], list[Study]]:
-    return lambda scale: [study(part, scale, "position", names)]
+    return lambda scale: studies(part, scale, "position", names)
 
 
 FIG8 = Item(
@@ -96,7 +96,7 @@ FIG17 = Item(
     "Position retrieval: training loss",
     "SSMs leave the plateau of ignorance first, Transformers late and at once",
     draw_loss,
-    lambda scale: [study("position", scale, "position", families(scale))],
+    lambda scale: studies("position", scale, "position", families(scale)),
     stages.FIG17,
     differs(paper="NoPE is drawn too."),
     ("curves",),

@@ -1,0 +1,97 @@
+"""Multi-hop recall (after "Depo" of Allen-Zhu 2025, "Physics of Language Models: part 4.1").
+
+The names of a row are in a random cyclic order; the context holds every pair (name, next name), in random order. A question is
+a number of hops k and a name; the answer, the k-th name after it, is read at the name and never fed. Names are single tokens;
+those of Depo have several, and its answers are fed.
+"""
+
+from typing import ClassVar, Literal, Self
+
+import torch
+from pydantic import Field, model_validator
+
+from recollect.rng import Stream
+from recollect.spec import SpecError
+from recollect.tasks.base import MOST, Batch, Task
+
+
+class Hops(Task):
+    """Multi-hop recall: which name is k steps further on?"""
+
+    kind: Literal["hops"] = "hops"
+    nodes: int = Field(default=32, ge=2, le=MOST // 4)
+    """The most names in a row (N), and as many as every test row has."""
+    min_nodes: int = Field(default=3, ge=2)
+    """The fewest names in a row; n of them have a weight of 1 / (n + sqrt N)."""
+    hops: int = Field(default=4, ge=1, le=MOST // 4)
+    """The most hops that are asked for; numbers are uniform from 1 up."""
+    questions: int = Field(default=10, ge=1, le=MOST // 4)
+    """Questions in a row."""
+    names: int = Field(default=64, ge=2, le=MOST // 2)
+    """Different names."""
+
+    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if not self.min_nodes <= self.nodes <= self.names:
+            raise SpecError(
+                f"hops: min_nodes {self.min_nodes}, nodes {self.nodes} and names {self.names} must not decrease in this order"
+            )
+        return self
+
+    @property
+    def vocabulary(self) -> int:
+        return 1 + self.hops + self.names  # 0 pads, then the numbers of hops, then the names
+
+    @property
+    def row_length(self) -> int:
+        return 2 * (self.nodes + self.questions)
+
+    @property
+    def chance(self) -> float:
+        """Any of the names of the row."""
+        return 1.0 / self.nodes
+
+    def word(self, token: int) -> str:
+        if token == 0:
+            return "·"
+        return f"{token}:" if token <= self.hops else f"n{token - self.hops - 1}"
+
+    def for_test(self) -> "Hops":
+        return self.changed(min_nodes=self.nodes)
+
+    def sample(self, stream: Stream) -> Batch:
+        N, device = self.nodes, stream.device
+        sizes = torch.arange(self.min_nodes, N + 1, dtype=torch.float64)
+        size = self.min_nodes + stream.race(1 / (sizes + N**0.5), 1)  # (rows, 1)
+        label = torch.arange(N, device=device)
+        # labels 0 .. size-1 are the names in their cyclic order
+        name = 1 + self.hops + stream.bijection(self.names)(label)  # (rows, N)
+        written = stream.order(N)
+        written = written.gather(1, (written >= size).long().argsort(dim=1, stable=True))  # the labels below size first
+        start = (stream.uniform(self.questions) * size).long()
+        hops = stream.integers(self.questions, 1, self.hops + 1)
+
+        inside = label < size
+        follower = ((written + 1) % size).clamp(max=N - 1)
+        pairs = torch.stack([name.gather(1, written), name.gather(1, follower)], dim=2)
+        asked = torch.stack([hops, name.gather(1, start)], dim=2).flatten(1)  # (rows, 2 questions)
+        tokens = pairs.where(inside[..., None], 0).flatten(1)
+        tokens = torch.cat([tokens, torch.zeros_like(asked)], dim=1)
+        column = 2 * size + torch.arange(2 * self.questions, device=device)
+        tokens = tokens.scatter(1, column, asked)
+
+        answer = (start + hops) % size
+        place = torch.empty_like(written).scatter(
+            1, written, label.expand_as(written)
+        )  # where each label's pair stands
+        positions = column[:, 1::2]
+        return Batch(
+            tokens=tokens,
+            positions=positions,
+            answers=name.gather(1, answer),
+            query=positions,
+            source=2 * place.gather(1, (answer - 1) % size) + 1,
+            tags={"hops": hops, "nodes": size},
+        )

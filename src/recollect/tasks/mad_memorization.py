@@ -1,0 +1,66 @@
+"""Memorization as in MAD (Poli et al. 2024): a fixed map from keys to values, learnt from the training rows.
+
+A row is `key, mark` again and again; the value of the key is read at the mark and never fed. Training and test rows share the
+map: nothing in a row tells it. Keys are the lower half of the ids below the mark, values the upper half.
+"""
+
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from recollect import rng
+from recollect.rng import Stream
+from recollect.tasks.base import MOST, Batch, Task
+
+
+class MADMemorization(Task):
+    """MAD's memorization: the value that a key has in every row."""
+
+    kind: Literal["mad_memorization"] = "mad_memorization"
+    length: int = Field(default=32, ge=2, le=MOST, multiple_of=2)
+    """Tokens in a row: keys and marks."""
+    vocab: int = Field(default=256, ge=3, le=MOST)
+    """Token ids: keys, values, and the mark as the last."""
+    map: int = Field(default=0, ge=0, lt=2**63)
+    """Which map from keys to values; runs of other seeds share it."""
+
+    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
+
+    @property
+    def keys(self) -> int:
+        """Different keys."""
+        return (self.vocab - 1) // 2
+
+    @property
+    def vocabulary(self) -> int:
+        return self.vocab
+
+    @property
+    def row_length(self) -> int:
+        return self.length
+
+    @property
+    def chance(self) -> float:
+        """The value of any key."""
+        return 1.0 / self.keys
+
+    def word(self, token: int) -> str:
+        if token == self.vocab - 1:
+            return "mark"
+        return f"k{token}" if token < self.keys else f"v{token - self.keys}"
+
+    @cached_property
+    def _values(self) -> Tensor:
+        """The value of each key: (keys,)."""
+        one = rng.stream(self.map, "mad_memorization", torch.zeros(1, dtype=torch.int64))
+        return self.keys + one.bijection(self.vocab - 1 - self.keys)(torch.arange(self.keys))[0]
+
+    def sample(self, stream: Stream) -> Batch:
+        key = stream.integers(self.length // 2, 0, self.keys)  # (rows, pairs)
+        tokens = torch.stack([key, torch.full_like(key, self.vocab - 1)], dim=2).flatten(1)
+        positions = torch.arange(1, self.length, 2, device=stream.device).expand_as(key)
+        answers = self._values.to(stream.device)[key]
+        return Batch(tokens, positions, answers, query=positions - 1, source=torch.full_like(key, -1))

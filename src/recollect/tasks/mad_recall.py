@@ -1,0 +1,113 @@
+"""In-context recall as in MAD (Poli et al. 2024; athms/mad-lab): pairs of a key and a value, one after another.
+
+Keys are drawn with replacement; a key has the same value throughout a row. The last pair has a key that stood before. Every next
+token is trained; a value counts in the accuracy where its key stood before. Keys are the lower half of the vocabulary, values
+the upper half. MAD's test loss is that of the answers that count; here it is that of all.
+"""
+
+from functools import cached_property
+from typing import ClassVar, Literal, Self
+
+import torch
+from pydantic import Field, model_validator
+
+from recollect.rng import Stream
+from recollect.spec import SpecError
+from recollect.tasks.base import MOST, Batch, Task
+
+
+class MADRecall(Task):
+    """MAD's in-context recall: what is the value of a key that stood before?"""
+
+    kind: Literal["mad_recall"] = "mad_recall"  # pyright: ignore[reportAssignmentType]  (noisy recall has its own)
+    length: int = Field(default=128, ge=4, le=MOST, multiple_of=2)
+    """Tokens of all pairs. The last value is not fed, so a row has one less."""
+    vocab: int = Field(default=16, ge=2, le=MOST, multiple_of=2)
+    """Token ids: keys, then as many values."""
+
+    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.keys < 1:
+            raise SpecError(f"{self.kind}: vocab {self.vocab} leaves no keys beside {self._noises} noise tokens")
+        return self
+
+    @property
+    def _noise(self) -> float:
+        """The share of pairs that are noise."""
+        return 0.0
+
+    @property
+    def _noises(self) -> int:
+        """Noise tokens, the last of the vocabulary."""
+        return 0
+
+    @property
+    def keys(self) -> int:
+        """Different keys, and different values."""
+        return (self.vocab - self._noises) // 2
+
+    @property
+    def vocabulary(self) -> int:
+        return self.vocab
+
+    @property
+    def row_length(self) -> int:
+        return self.length - 1
+
+    @cached_property
+    def chance(self) -> float:
+        """The value that is most frequent in the row: how often it is right, in 2,048 rows."""
+        batch = self.batch(0, "chance", 2048)
+        written = batch.answers[:, ::2]  # of each pair, noise included
+        counts = torch.zeros(len(written), self.vocab, dtype=torch.int64).scatter_add(
+            1, written, torch.ones_like(written)
+        )
+        guess = counts[:, self.keys : 2 * self.keys].argmax(dim=1, keepdim=True) + self.keys
+        right = ((batch.answers == guess) & batch.scored).sum(dim=1) / batch.scored.sum(dim=1)
+        return right.double().mean().item()
+
+    def word(self, token: int) -> str:
+        if token < 2 * self.keys:
+            return f"k{token}" if token < self.keys else f"v{token - self.keys}"
+        return f"n{token - 2 * self.keys}"
+
+    def sample(self, stream: Stream) -> Batch:
+        pairs, K, device = self.length // 2, self.keys, stream.device
+        key = stream.integers(pairs, 0, K)  # (rows, pairs)
+        value = stream.integers(K, K, 2 * K)  # (rows, K), that of each key
+        asked = stream.uniform(1)
+        number = torch.arange(pairs, device=device).expand_as(key)
+        noisy = torch.zeros_like(key, dtype=torch.bool)
+        if self._noise:
+            noisy = (stream.uniform(pairs) < self._noise) & (number != stream.integers(1, 0, pairs - 1))
+        last = number == pairs - 1
+
+        # the first pair of each key; noise has a key of its own
+        first = torch.full((len(key), K + 1), pairs, dtype=torch.int64, device=device)
+        first = first.scatter_reduce(1, key.masked_fill(noisy | last, K), number, "amin")[:, :K]
+        known = (first < pairs).cumsum(dim=1)  # (rows, K), how many keys up to here stand in the row
+        probe = (known <= (asked * known[:, -1:]).long()).sum(dim=1, keepdim=True)  # any of them alike
+        key, noisy = torch.where(last, probe, key), noisy & ~last
+        tokens = torch.stack([key, value.gather(1, key)], dim=2)  # (rows, pairs, 2)
+        if self._noise:
+            noise = stream.integers(2 * pairs, 2 * K, self.vocab).view_as(tokens)
+            tokens = torch.where(noisy[..., None], noise, tokens)
+        tokens = tokens.flatten(1)
+
+        began = first.gather(1, key)
+        known = ~noisy & (number > began)  # (rows, pairs), the key stood before
+        positions = torch.arange(self.length - 1, device=device).expand(stream.rows, -1)
+        scored = torch.stack([known, torch.zeros_like(known)], dim=2).flatten(1)[:, :-1]
+        source = (2 * began + 1).repeat_interleave(2, dim=1)[:, :-1].where(scored, -1)
+        return Batch(
+            tokens=tokens[:, :-1],
+            positions=positions,
+            answers=tokens[:, 1:],
+            query=(2 * number).where(known, -1),
+            source=source,
+            scored=scored,
+            trained=torch.ones_like(scored),
+            tags={"gap": (positions + 1 - source).where(scored, -1)},
+        )

@@ -1,0 +1,72 @@
+"""Parity (Hahn 2020; in this form Beck et al. 2024 and Grazzi et al. 2025): is the number of ones odd?
+
+A row is a string of bits, its length drawn uniformly; the parity is read at the last bit, or, with `labels: all`, that of the
+bits so far at each.
+"""
+
+from typing import ClassVar, Literal, Self
+
+import torch
+from pydantic import Field, model_validator
+
+from recollect.rng import Stream
+from recollect.spec import SpecError
+from recollect.tasks.base import MOST, Batch, Task
+
+ZERO = 1
+"""The token of the bit 0, and of an even number of ones; the next is that of the bit 1 and of an odd number. 0 pads."""
+
+
+class Parity(Task):
+    """Parity: whether a string of bits has an odd number of ones."""
+
+    kind: Literal["parity"] = "parity"
+    min_length: int = Field(default=3, ge=1)
+    """Bits in the shortest string."""
+    length: int = Field(default=40, ge=1, le=MOST)
+    """Bits in the longest string; lengths are uniform between the two."""
+    labels: Literal["last", "all"] = "last"
+    """Where the parity of the bits so far is read: at the last bit, or at each."""
+
+    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.min_length > self.length:
+            raise SpecError(f"parity: min_length {self.min_length} must be at most length {self.length}")
+        return self
+
+    @property
+    def vocabulary(self) -> int:
+        return 3
+
+    @property
+    def row_length(self) -> int:
+        return self.length
+
+    @property
+    def chance(self) -> float:
+        """Even or odd."""
+        return 0.5
+
+    def word(self, token: int) -> str:
+        return "·01"[token]
+
+    def sample(self, stream: Stream) -> Batch:
+        length = stream.integers(1, self.min_length, self.length + 1)  # (rows, 1)
+        bits = stream.integers(self.length, 0, 2)
+        place = torch.arange(self.length, device=stream.device).expand(stream.rows, -1)
+        inside, parity = place < length, ZERO + bits.cumsum(dim=1) % 2
+        if self.labels == "last":
+            place, parity, trained = length - 1, parity.gather(1, length - 1), torch.ones_like(length, dtype=torch.bool)
+        else:
+            trained = inside
+        return Batch(
+            tokens=(ZERO + bits).where(inside, 0),
+            positions=place.where(trained, 0),
+            answers=parity.where(trained, 0),
+            query=place.where(trained, -1),
+            source=torch.full_like(place, -1),
+            trained=trained,
+            tags={"position": place.where(trained, -1)},
+        )
