@@ -191,7 +191,7 @@ def judge(claim: Claim, evidence: Evidence) -> Verdict:
 def _judged(claim: Claim, evidence: Evidence) -> tuple[Answer, Finding]:
     try:
         if evidence.asked and evidence.runs.empty:
-            raise NotEnough(f"0 of {evidence.asked} runs are there")
+            raise NotEnough(f"0 of {evidence.asked} runs have ended")
         finding = claim.test(evidence)
     except NotEnough as missing:
         finding = Finding(None, note=str(missing), needs=missing.answer)

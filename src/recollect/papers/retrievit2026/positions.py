@@ -94,7 +94,7 @@ FIG19_RIGHT = Item(
 FIG17 = Item(
     "fig17",
     "Position retrieval: training loss",
-    "SSMs leave the plateau of ignorance first, Transformers late and at once",
+    "SSMs leave the plateau of the uninformed loss first, Transformers late and suddenly",
     draw_loss,
     lambda scale: studies("position", scale, "position", families(scale)),
     stages.FIG17,
