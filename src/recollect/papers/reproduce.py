@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import yaml
 
 from recollect.figures.style import save, style
 from recollect.papers import PAPERS
 from recollect.papers.item import Item, Paper, gather
-from recollect.papers.judge import ANSWERS, SCALES, Evidence, Scale, distinct, judge
+from recollect.papers.judge import ANSWERS, SCALES, Evidence, Scale, Verdict, distinct, judge
 from recollect.papers.kept import RUNS, keep, kept
 from recollect.spec import SpecError, digest, nearest
 from recollect.spec.output import written_whole
@@ -30,7 +31,8 @@ from recollect.study.run import Grid, run
 from recollect.train.device import choose_device
 
 Record = dict[str, Any]
-"""A verdict as plain data, with the paper, the item, the command, the version and those that trained its runs."""
+"""A verdict as plain data, with the paper, the item, the reason, the command, the version and those that trained its runs."""
+REASONS = Path(__file__).with_name("reasons.yaml")
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,16 @@ def _show(paper: Paper, item: Item, evidence: Evidence, folder: Path, command: s
         {json.loads(text)["recollect"] for text in evidence.runs["versions"]} if len(evidence.runs) else ()
     )
     made_by = {"command": command, "version": release(), "trained": trained}
-    return [{**about, **dataclasses.asdict(judge(claim, evidence)), **made_by} for claim in item.claims]
+    found = [judge(claim, evidence) for claim in item.claims]
+    return [{**about, **dataclasses.asdict(one), "reason": reason(paper.name, one), **made_by} for one in found]
+
+
+def reason(paper: str, verdict: Verdict) -> str:
+    """Why a claim does not hold, as far as is known (reasons.yaml); nothing for other answers."""
+    if verdict.answer != "does not hold":
+        return ""
+    known = yaml.safe_load(REASONS.read_text(encoding="utf-8"))
+    return known.get(paper, {}).get(verdict.claim, "unknown")
 
 
 def write_verdicts(records: list[Record], paper: Paper, folder: Path) -> list[Record]:
@@ -211,7 +222,8 @@ def _markdown(records: list[Record], paper: Paper) -> str:
     ]
     for record in records:
         numbers = "; ".join(f"{name}: {value}" for name, value in record["numbers"].items())
-        noted = " -- ".join(filter(None, (numbers, record["note"])))
+        why = f"reason: {record['reason']}" if record.get("reason") else ""
+        noted = " -- ".join(filter(None, (numbers, record["note"], why)))
         runs = f"{record['runs']} of {record['asked']}"
         cells = (
             record["item"],
