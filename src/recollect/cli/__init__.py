@@ -20,6 +20,7 @@ from recollect.cli import (
     reproduce,
     results,
     run,
+    serve,
     show,
     status,
 )
@@ -28,5 +29,5 @@ from recollect.cli.app import app, main
 __all__ = [
     "app", "atlas", "bench", "check", "demo", "evaluate", "export", "imports", "kernels",
     "main", "merge", "papers", "plan", "probe", "report", "reproduce", "results",
-    "run", "show", "status",
+    "run", "serve", "show", "status",
 ]  # fmt: skip

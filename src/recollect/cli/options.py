@@ -145,6 +145,6 @@ def show_windows(outcome: "Outcome", title: str) -> None:
     from recollect.cli.tables import windows_table
     from recollect.figures.style import save
 
-    paths = save(outcome.plot(title), outcome.store.path.parent / outcome.names[0] / "window")
+    paths = save(outcome.picture(title), outcome.store.path.parent / outcome.names[0] / "window")
     console.print(windows_table(outcome.windows(), outcome.threshold))
     console.print(f"\nThe picture: {paths[0]}  (and {paths[1].name})")

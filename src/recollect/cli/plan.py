@@ -52,15 +52,9 @@ def plan(
     there = has_bfloat16(device) if gpus("cuda") and not machine else device.startswith("cuda")
     precision, why = chosen_precision(study, known, there)
     (grid,) = expand(study, allow_many=yes, precision=lambda _: precision)
-<<<<<<< HEAD
-    made = make_plan(grid, known, device, cohort, calibrate)
-    console.print(plan_table(grid.study.name, made, device, dollars_per_hour))
-    console.print(f"precision: {named_precisions(grid.runs)}{why}")
-=======
     gpu = MACHINES.get(machine)
     made = make_plan(grid, known, device, cohort, calibrate, gpu)
     console.print(plan_table(grid.study.name, made, gpu.title if gpu else device, dollars_per_hour))
     console.print(f"precision: {named_precisions(grid.runs)}{why}")
->>>>>>> wt-doors
     for note in made.warnings:
         console.print(f"note: {note}")
