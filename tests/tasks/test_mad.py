@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from recollect.spec import SpecError
 from recollect.tasks import as_task
 from recollect.train.spec import RunSpec
 
@@ -95,9 +94,9 @@ def test_a_blank_stands_before_any_item_alike_and_never_after_the_last():
 
 def test_compression_and_the_autoencoder_head_belong_together():
     train = {"steps": 1}
-    with pytest.raises(SpecError, match="give the model `head: autoencoder`"):
+    with pytest.raises(ValueError, match="give the model `head: autoencoder`"):
         RunSpec(task="mad_compression", model={}, train=train)
-    with pytest.raises(SpecError, match="mqar does not"):
+    with pytest.raises(ValueError, match="mqar does not"):
         RunSpec(task="mqar", model={"head": "autoencoder"}, train=train)
-    with pytest.raises(SpecError, match="cannot be a part"):
+    with pytest.raises(ValueError, match="cannot be a part"):
         as_task({"kind": "mixture", "parts": ["mad_compression"]})
