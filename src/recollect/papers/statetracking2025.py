@@ -33,7 +33,7 @@ LENGTH = {"tiny": 16, "medium": 40, "paper": 40}
 WORD = {"tiny": 16, "medium": 128, "paper": 128}
 GROUPS: dict[Scale, dict[str, list[int]]] = {
     "tiny": {"s3": [1, 2]},
-    "medium": {"s3": [1, 2], "s4": [1, 2, 3], "a5": [1, 2, 3], "s5": [1, 2, 3, 4]},
+    "medium": {"s3": [1, 2], "s4": [1, 2], "a5": [1, 2], "s5": [1, 4]},
     "paper": {"s3": [1, 2, 3, 4], "s4": [1, 2, 3, 4], "a5": [1, 2, 3, 4], "s5": [1, 2, 3, 4]},
 }
 """The groups, and how many steps of DeltaProduct are tried on each."""
@@ -66,7 +66,7 @@ def parity_studies(scale: Scale) -> list[Study]:
     how: dict[Scale, dict[str, Any]] = {
         "tiny": {"steps": 1500, "batch": 64, "weight_decay": 0.0, "clip": 1.0, "eval_every": 100, "eval_rows": 256,
                  "test_rows": 1024, "lr": [1e-2, 3e-2]},
-        "medium": {"protocol": NAME, "steps": 10_000, "lr": [3e-4, 1e-3, 3e-3], "clip": 1.0, "eval_every": 500},
+        "medium": {"protocol": NAME, "steps": 3000, "lr": [1e-3, 3e-3], "clip": 1.0, "eval_every": 500},
         "paper": {"protocol": NAME, "lr": [1e-4, 3e-4, 1e-3, 3e-3, 1e-2]},
     }  # fmt: skip
     models = [_model(mixer, scale, layers) for mixer in PARITY]
@@ -80,9 +80,9 @@ def group_studies(scale: Scale) -> list[Study]:
     if scale not in WORD:
         return []
     how: dict[Scale, dict[str, Any]] = {
-        "tiny": {"steps": 2000, "batch": 64, "weight_decay": 0.0, "clip": 1.0, "eval_every": 100, "eval_rows": 256,
+        "tiny": {"steps": 1500, "batch": 64, "weight_decay": 0.0, "clip": 1.0, "eval_every": 100, "eval_rows": 256,
                  "test_rows": 512, "lr": [1e-3, 3e-3]},
-        "medium": {"protocol": NAME, "epochs": 0, "steps": 6000, "train_rows": 0, "batch": 256, "test_rows": 1024, "lr": 1e-3,
+        "medium": {"protocol": NAME, "epochs": 0, "steps": 4000, "train_rows": 0, "batch": 256, "test_rows": 1024, "lr": 1e-3,
                    "warmup": 0.1, "clip": 1.0, "eval_every": 500},
         "paper": {"protocol": NAME, "lr": 1e-3},
     }  # fmt: skip
@@ -143,7 +143,13 @@ def _steps(evidence: Evidence, group: str, steps: int, **options: Any) -> Estima
     return _longer(evidence, product(steps, evidence.scale, **options), f"{group}, {steps} steps, {limit}", group=group)
 
 
-def _tracks(group: str, evidence: Evidence) -> Finding:
+def _solves(group: str, evidence: Evidence) -> Finding:
+    mixer = product(ENOUGH[group], evidence.scale)
+    runs = evidence.where(model=ModelSpec(mixer=mixer).title, group=group)
+    return at_least(evidence.best(runs, f"{group}, {ENOUGH[group]} steps, trained length"), SOLVES)
+
+
+def _holds_beyond(group: str, evidence: Evidence) -> Finding:
     return at_least(_steps(evidence, group, ENOUGH[group]), SOLVES)
 
 
@@ -189,7 +195,7 @@ PARITY_ITEM = Item(
         "tiny": "Strings of 3 to 16 bits, tested at 64; the parity is read at every bit; one layer without MLP, width 32, 1,500 "
         "steps of 64 fresh rows, 2 rates, 3 seeds. The paper: 3 to 40 bits, read at the last, tested at 40 to 256, two blocks, "
         "20,000 steps. The rate is the one that is best on longer strings.",
-        "medium": "Tested at 160 bits; two layers without MLPs, width 128, 10,000 steps of 256, 3 rates, 3 seeds.",
+        "medium": "Tested at 160 bits; two layers without MLPs, width 128, 3,000 steps of 256, 2 rates, 3 seeds, float32.",
         "paper": "Tested at 160 bits; two layers without MLPs, width 128, 5 rates, 3 seeds.",
     },
 )
@@ -202,13 +208,22 @@ GROUPS_ITEM = Item(
     (
         *(
             Claim(
-                f"tracks-{group}",
-                f"One layer of DeltaProduct with {steps} steps and beta up to 2 reaches {SOLVES} on {group.upper()} beyond the "
-                f"trained length, up to {TIMES} times it",
-                partial(_tracks, group),
+                f"solves-{group}",
+                f"One layer of DeltaProduct with {steps} steps and beta up to 2 reaches {SOLVES} on {group.upper()} at the trained "
+                "length",
+                partial(_solves, group),
                 OWN,
             )
             for group, steps in ENOUGH.items()
+        ),
+        *(
+            Claim(
+                f"{group}-holds-beyond",
+                f"On {group.upper()} it reaches {SOLVES} beyond the trained length, up to {TIMES} times it",
+                partial(_holds_beyond, group),
+                OWN,
+            )
+            for group in ENOUGH
         ),
         *(
             Claim(
@@ -233,9 +248,9 @@ GROUPS_ITEM = Item(
         ),
     ),
     {
-        "tiny": "S3 only; words of 16 elements, tested on the elements 17 to 64; width 32, 2 heads, 2,000 steps of 64 fresh rows, 2 "
+        "tiny": "S3 only; words of 16 elements, tested on the elements 17 to 64; width 32, 2 heads, 1,500 steps of 64 fresh rows, 2 "
         "rates, 3 seeds. The paper: 128 and 512 elements, S3, S4, A5 and S5. The rate is the one that is best on longer words.",
-        "medium": "128 elements, tested on 129 to 512; width 128, 6,000 steps of 256 fresh rows, rate 1e-3, 3 seeds. The paper: 100 "
+        "medium": "128 elements, tested on 129 to 512; width 128, 4,000 steps of 256 fresh rows, rate 1e-3, 3 seeds, float32. The paper: 100 "
         "epochs over 100,000 rows in batches of 2,048.",
         "paper": "Width 128; DeltaProduct states neither the width nor the schedule.",
     },
