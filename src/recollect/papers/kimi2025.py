@@ -1,4 +1,4 @@
-"""Kimi Team, "Kimi Linear" (2025), section 5.1: palindromes, MQAR and stacks at growing lengths, KDA beside Gated DeltaNet and Mamba2."""
+"""Kimi Team, "Kimi Linear" (2025), 5.1: palindromes, MQAR and stacks at growing lengths; KDA, Gated DeltaNet and Mamba2."""
 
 from functools import partial
 from typing import Any
@@ -119,7 +119,11 @@ PAPER = Paper(
     "Kimi Team, Kimi Linear: an expressive, efficient attention architecture",
     (
         _item("palindrome", "Palindromes", "Letters of the alphabet, every letter of the reversed string is read."),
-        _item("mqar", "Multi-query associative recall", "A pair for each 8 tokens, blank filler, no separator; answers are not fed."),
+        _item(
+            "mqar",
+            "Multi-query associative recall",
+            "A pair per 8 tokens, blank filler, no separator, answers not fed.",
+        ),
         _item("stacks", "Stacks", "Pushes and pops equally likely; the paper's law is not stated."),
     ),
     ("tiny", "medium", "paper"),

@@ -53,7 +53,7 @@ class Stacks(Task):
         return f"i{stack}" if stack < self.stacks else f"s{stack - self.stacks}"
 
     def sample(self, stream: Stream) -> Batch:
-        n, rows, device = self.operations, stream.rows, stream.device
+        n, device = self.operations, stream.device
         wants_pop = stream.integers(n, 0, 2) == 1
         pushed_to, symbol = stream.integers(n, 0, self.stacks), stream.integers(n, 0, self.symbols)
         popped, stack, source, depth = self._operations(wants_pop, pushed_to, stream.uniform(n))

@@ -40,17 +40,32 @@ UNKNOWN: dict[str, tuple[Unknown, ...]] = {
         Unknown("curves", "the runs of the best rate", "whether curves pool the rates or pick one"),
     ),
     "mad2024": (
-        Unknown("train.schedule", "cosine to 0", "the text has cosine to 1e-6; the released code hands its scheduler to Lightning "
-                "under a key that Lightning does not read, so that the rate stays constant"),
+        Unknown(
+            "train.schedule",
+            "cosine to 0",
+            "the text has cosine to 1e-6; the released code hands its scheduler to "
+            "Lightning under a key that is not read, so that the rate stays constant",
+        ),
         Unknown("train.stop_at", "0.999", "the released code ends a run there, the text does not say so"),
-        Unknown("accuracy", "the share of answers that are right, averaged over rows", "the released code averages over classes"),
-        Unknown("model", "linear maps start from N(0, 0.02^2), the head has no bias", "the released code keeps PyTorch's initial "
-                "values and has a bias; initial values of each layer are its own"),
+        Unknown(
+            "accuracy",
+            "the share of answers that are right, averaged over rows",
+            "the released code averages over classes",
+        ),
+        Unknown(
+            "model",
+            "linear maps start from N(0, 0.02^2), the head has no bias",
+            "the released code keeps PyTorch's initial values and has a bias; initial values of each layer are its own",
+        ),
     ),
     "kimi2025": (
         Unknown("train.batch", "128", "not stated; rows are fresh"),
         Unknown("train.schedule", "cosine after a tenth of warm-up", "not stated"),
-        Unknown("task", "26 letters in palindromes, 32 symbols on 64 stacks, 8,192 words in MQAR", "vocabularies are not stated"),
+        Unknown(
+            "task",
+            "26 letters in palindromes, 32 symbols on 64 stacks, 8,192 words in MQAR",
+            "vocabularies are not stated",
+        ),
     ),
     "statetracking2025": (
         Unknown("model.width", "128 with 8 heads", "DeltaProduct states one layer and 8 heads"),
@@ -93,7 +108,7 @@ def jelassi2024(task: "Task") -> Fields:
 
 
 def mad2024(task: "Task") -> Fields:
-    """Poli et al., MAD: 200 epochs over 12,800 rows (memorization: 256) in batches of 128, cosine without warm-up, ends at 99.9 %."""
+    """Poli et al., MAD: 200 epochs over 12,800 rows (memorization: 256) of 128, cosine without warm-up, ends at 99.9 %."""
     return {
         "epochs": 200, "train_rows": 256 if task.kind == "mad_memorization" else 12_800, "test_rows": 1280, "batch": 128,
         "weight_decay": 0.0, "warmup": 0.0, "schedule": "cosine", "stop_at": 0.999, "eval_rows": 640,
@@ -110,22 +125,25 @@ def kimi2025(task: "Task") -> Fields:
 
 
 def statetracking2025(task: "Task") -> Fields:
-    """Siems et al., word problems: 100 epochs over 100,000 rows in batches of 2,048; parity and arithmetic as Grazzi et al.: 20,000
-    steps of 256 fresh rows, warm-up over a tenth."""
+    """Siems et al., word problems: 100 epochs over 100,000 rows in batches of 2,048; parity and arithmetic as Grazzi et al.:
+    20,000 steps of 256 fresh rows, warm-up over a tenth."""
     if task.kind == "words":
-        return {"epochs": 100, "train_rows": 100_000, "batch": 2048, "weight_decay": 0.0, "warmup": 0.0, "schedule": "cosine"}
+        return {
+            "epochs": 100,
+            "train_rows": 100_000,
+            "batch": 2048,
+            "weight_decay": 0.0,
+            "warmup": 0.0,
+            "schedule": "cosine",
+        }
     return {"steps": 20_000, "batch": 256, "weight_decay": 0.1, "warmup": 0.1, "schedule": "cosine"}
 
 
+_NAMES = ("okpekpe2025", "zoology2024", "retrievit2026", "jelassi2024", "mad2024", "kimi2025", "statetracking2025")
 PROTOCOLS: Registry[Callable[["Task"], Fields]] = Registry(
     "protocol",
     group="recollect.protocols",
-    built_in={
-        name: f"{__name__}:{name}"
-        for name in (
-            "okpekpe2025", "zoology2024", "retrievit2026", "jelassi2024", "mad2024", "kimi2025", "statetracking2025",
-        )  # fmt: skip
-    },
+    built_in={name: f"{__name__}:{name}" for name in _NAMES},
 )
 """Functions from a task to the fields of TrainSpec."""
 

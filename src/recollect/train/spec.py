@@ -210,7 +210,9 @@ class RunSpec(Spec):
             if task.reads_at_once and self.model.head != "autoencoder":
                 raise SpecError(f"{task.kind} reads all answers at one place: give the model `head: autoencoder`")
             if not task.reads_at_once and self.model.head == "autoencoder":
-                raise SpecError(f"head 'autoencoder' is for tasks that read all answers at one place; {task.kind} does not")
+                raise SpecError(
+                    f"head 'autoencoder' is for tasks that read all answers at one place; {task.kind} does not"
+                )
         return self
 
     @model_validator(mode="after")

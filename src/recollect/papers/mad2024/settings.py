@@ -42,9 +42,9 @@ PUBLISHED: dict[str, dict[str, float]] = {
         "rwkv7": (0.445, 0.432, 1.000, 0.891, 1.000, 0.988),
     }.items()
 }  # fmt: skip
-"""Accuracies over all settings that papers report, by mixer and task: those of DeltaNet's paper (Yang et al. 2024), RWKV-7's from its
-own (Peng et al. 2025). They were entered without the papers at hand, and their means are the averages printed there; for other
-mixers no numbers are known here."""
+"""Accuracies over all settings that papers report, by mixer and task: those of DeltaNet's paper (Yang et al. 2024), RWKV-7's from
+its own (Peng et al. 2025). They were entered without the papers at hand, and their means are the averages printed there; for
+other mixers no numbers are known here."""
 
 
 def settings(task: str, changed: bool = True) -> list[Setting]:
@@ -60,12 +60,21 @@ def model(mixer: Any, task: str, **fields: Any) -> dict[str, Any]:
     """MAD's model: two layers of a mixer and a SwiGLU network, width 128, no positions but those inside a mixer."""
     positions = "rotary" if "positions" in ModelSpec(mixer=mixer).mixer.takes else "none"
     head = {"head": "autoencoder"} if task == "mad_compression" else {}
-    return {"mixer": mixer, "width": 128, "layers": 2, "mlp": "swiglu", "positions": positions, "tie": False, **head, **fields}
+    return {
+        "mixer": mixer,
+        "width": 128,
+        "layers": 2,
+        "mlp": "swiglu",
+        "positions": positions,
+        "tie": False,
+        **head,
+        **fields,
+    }
 
 
 def studies(name: str, mixers: Iterable[Any], changed: bool, **train: Any) -> list[Study]:
     """A study for each task: these mixers in all its settings, or in the baseline only."""
-    how = {"protocol": NAME, "lr": RATES, "weight_decay": DECAYS, "precision": "bfloat16", **train}
+    how = {"protocol": NAME, "lr": RATES, "weight_decay": DECAYS, **train}
     mixers = list(mixers)
     return [
         Study(
@@ -80,8 +89,8 @@ def studies(name: str, mixers: Iterable[Any], changed: bool, **train: Any) -> li
 
 
 def accuracies(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row per model and task: `accuracy` over the settings that there are, each by its best rate and weight decay (the mean over
-    seeds), and how many `settings` that is."""
+    """One row per model and task: `accuracy` over the settings that there are, each by its best rate and weight decay (the
+    mean over seeds), and how many `settings` that is."""
     columns = ["model", "task.kind", "accuracy", "settings"]
     if runs.empty:
         return pd.DataFrame(columns=columns)
