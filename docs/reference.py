@@ -11,14 +11,13 @@ from pydantic_core import PydanticUndefined
 from recollect.cli import app
 from recollect.mixers import MIXERS
 from recollect.mixers.spec import CONTEXT
-from recollect.models.presets import RETRIEVIT
 from recollect.models.spec import BlockSpec, ModelSpec, SecondStream
+from recollect.sources import PROTOCOLS, preset_names
 from recollect.spec import Spec
 from recollect.study.search.window import WindowSearch
 from recollect.study.spec import Study
 from recollect.tasks import TASKS
 from recollect.train.optimisers import OPTIMISERS
-from recollect.train.protocols import PROTOCOLS
 from recollect.train.schedules import SCHEDULES
 from recollect.train.spec import TrainSpec
 
@@ -50,7 +49,7 @@ def reference() -> str:
             lines += [f"### {kind}", "", _line(cls.__doc__), "", *_fields(cls)]
     lines += ["## model", "", *_fields(ModelSpec), "### blocks", "", *_fields(BlockSpec)]
     lines += ["### second", "", *_fields(SecondStream)]
-    presets = ", ".join(f"`{name}`" for name in [*RETRIEVIT, "okpekpe-MIXER-WIDTHxLAYERS"])
+    presets = ", ".join(f"`{name}`" for name in preset_names())
     lines += [f"Presets, as `preset: name`: {presets}.", "", "## Mixers", ""]
     for kind in MIXERS:
         lines += _mixer(kind)

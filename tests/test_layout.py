@@ -9,7 +9,7 @@ import recollect
 SOURCE = Path(recollect.__file__).parent
 BASE = {"spec", "rng"}
 TRAINING = BASE | {"tasks", "ops", "mixers", "models", "train"}
-RESULTS = TRAINING | {"store", "study", "analysis", "inspect"}
+RESULTS = TRAINING | {"sources", "store", "study", "analysis", "inspect"}
 MAY_IMPORT: dict[str, set[str]] = {
     "spec": set(),
     "rng": {"spec"},
@@ -19,8 +19,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": BASE | {"ops", "mixers", "tasks"},
     "analysis": {"spec"},
     "train": TRAINING - {"train"},
+    "sources": TRAINING,
     "store": TRAINING,
-    "study": TRAINING | {"store", "analysis"},
+    "study": TRAINING | {"sources", "store", "analysis"},
     "inspect": TRAINING,
     "figures": {"spec", "analysis"},
     "testing": TRAINING,

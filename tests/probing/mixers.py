@@ -41,6 +41,16 @@ class NaNGradient(Sound):
         return super().forward(x) + (0 * self.decay).abs().sqrt()  # the root has no slope at 0
 
 
+class NaNOutput(Sound):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) / (0 * x)
+
+
+class Random(Sound):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + torch.randn_like(x)
+
+
 class MixesBatch(Sound):
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x) + 0.01 * x.mean(dim=0) * (torch.arange(x.shape[1]) == 4)[:, None]
@@ -104,6 +114,11 @@ class Raises(Sound):
 class SinglePrecision(Sound):
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x) @ torch.eye(x.shape[-1])
+
+
+class NeedsTwo(Sound):
+    def __init__(self, width: int, *, hidden: int, ratio: float):
+        super().__init__(width)
 
 
 class NeedsHeads(Sound):

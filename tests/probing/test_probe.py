@@ -1,5 +1,6 @@
 """From a file to a table and a picture: what is trained, what is reused, and what stands beside it."""
 
+import json
 import re
 
 import pandas as pd
@@ -45,13 +46,33 @@ def test_the_table_and_the_picture_hold_the_mixer_and_those_trained_with_it(reco
     assert said.code == 0, said.out
     rows = re.findall(r"^│ (\w+) +│ +(\d) │.*│ +now │$", said.out, re.MULTILINE)
     assert rows == [("Sound", "1"), ("linear_attention", "1"), ("Sound", "2"), ("linear_attention", "2")]
-    assert "There are no shipped windows for this setting: --with attention" in said.out
+    assert "There are no shipped windows for this setting: --against attention,deltanet" in said.out
     assert re.search(
-        r"^Sound, 2 layers: recalls 0\.\d+ at its best rate \(guessing: 1\); no rate", said.out, re.MULTILINE
+        r"^Sound on mqar, 2 layers: recalls 0\.\d+ at its best rate \(guessing among what a row offers: 1\); no rate",
+        said.out,
+        re.MULTILINE,
     )
     drawn = sorted(path.name for path in (tmp_path / "elsewhere" / "probe-Sound").iterdir())
     assert drawn == [f"window-{n}-layers.{ending}" for n in (1, 2) for ending in ("png", "svg")]
     assert str(tmp_path / "elsewhere") not in said.err
+
+
+def test_several_tasks_are_compared_and_what_is_required_decides_the_exit_code(recollect):
+    small = ("--width", 8, "--steps", 2, "--seeds", 1)
+    words = ("probe", "mixers.py:Sound", "--task", "mqar,{kind: copy, length: 8}", *small)
+    met = recollect(*words, "--against", "lru", "--require", "window>=0, accuracy<=1", "--json")
+    assert met.code == 0, met.err
+    about = json.loads(met.out)
+    assert about["passed"]
+    assert {rule["outcome"] for rule in about["rules"]} == {"holds", "note"}
+    assert [one["setting"]["task"]["kind"] for one in about["tasks"]] == ["mqar", "copy"]
+    for one in about["tasks"]:
+        assert one["models"][0]["model"] == "Sound"
+        assert {row["model"] for row in one["models"] if row["origin"] == "now"} == {"Sound", "lru"}
+    missed = recollect(*words, "--require", "window>=1,steps<100")
+    assert missed.code == 1
+    assert "required and missed:\n  Sound on mqar, 1 layer: window 0 is not >= 1\n  Sound on mqar" in missed.out
+    assert "Sound on copy, 1 layer: steps nan is not < 100" in missed.out
 
 
 @pytest.mark.filterwarnings("ignore:Branches cannot be batched")

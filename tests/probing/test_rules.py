@@ -7,8 +7,10 @@ import pytest
 FAULTS = {
     "LooksAhead": ("causality", r"not causal: token 7 moves the output by .* position 5, channel"),
     "NaNGradient": ("finite", r"torch.float32, length 33: gradient of 'decay' is not finite, first at index \[0\]"),
+    "NaNOutput": ("finite", r"torch.float32, length 33: output is not finite"),
+    "Random": ("determinism", r"the same call twice: output moves by .*; forward draws random numbers"),
     "MixesBatch": ("batch_independence", r"batch row 0 depends on the rows beside it.* position 4, channel"),
-    "Remembers": ("determinism", r"the same call twice: output moves by .* \(hidden state, random numbers\?\)"),
+    "Remembers": ("determinism", r"the same call twice: output moves by .*; the module keeps something from call"),
     "WrongStep": ("recurrence", r"step at position 1 is not what forward gives: off by .* batch row"),
     "WrongStateSize": ("state_size", r"state_size\(2\) says 16, the state holds \{'h': 8\}"),
     "Unused": ("finite", r"parameter 'spare' gets no gradient"),
@@ -21,8 +23,10 @@ def test_a_planted_fault_is_told_by_name_and_place(recollect, mixer):
     rule, message = FAULTS[mixer]
     assert said.code == 1
     assert re.search(rf"^  {rule}\s+BROKEN\s+{message}", said.out, re.MULTILINE), said.out
-    fatal = mixer in ("LooksAhead", "NaNGradient", "Remembers")  # what outlives a call reaches every position
-    assert said.out.splitlines()[-1].startswith("not trained: with " if fatal else "broken rules: ")
+    fatal = mixer in ("LooksAhead", "NaNGradient", "NaNOutput", "Random", "Remembers")
+    assert said.out.splitlines()[-1].startswith(f"not trained: with {rule} broken" if fatal else "broken rules: ")
+    only_cause = fatal and rule in ("finite", "determinism")
+    assert ("causality          note    not checked" in said.out) == only_cause
 
 
 def test_a_sound_mixer_keeps_every_rule(recollect, tmp_path):
@@ -50,12 +54,13 @@ BAD = {
     ("mixers.py:Sond",): r"mixers.py has no 'Sond'; did you mean 'Sound'\? choose from: Branches, LooksAhead,",
     ("mixers.py:Table",): r"not a class derived from torch.nn.Module",
     ("mixers.py:Shorter", "--width", "8"): r"Shorter: input \(1, 33, 8\) gives output \(1, 32, 8\): the shapes must be",
-    ("mixers.py:Raises", "--width", "8"): r"Raises: a row of 33 tokens raised KeyError: 'no such table'",
+    ("mixers.py:Raises", "--width", "8"): r"Raises: a row of 33 tokens raised KeyError: 'no such table' \(mixers",
     ("mixers.py:SinglePrecision", "--width", "8"): r"in float64, and not in float32: give new tensors the type of",
     ("mixers.py:Sound", "decya=1"): r"unknown option 'decya': did you mean 'decay'\? choose from: decay",
     ("mixers.py:Sound", "decay=high"): r"option decay = 'high': Input should be a valid number",
     ("mixers.py:Sound", "decay"): r"expected name=value, got 'decay'",
-    ("mixers.py:NeedsHeads", "scale=2"): r"option heads",
+    ("mixers.py:NeedsHeads", "scale=2"): r"its constructor needs heads; give heads=..",
+    ("mixers.py:NeedsTwo",): r"NeedsTwo: its constructor needs hidden and ratio; give hidden=.. ratio=..",
     ("mixers.py:NeedsHeads", "heads=5", "--width", "8"): r"building it with width 8 raised ValueError: 5 heads do not",
     ("broken.py:MyMixer",): r"broken.py: importing it raised ZeroDivisionError: division by zero",
     ("neighbour.py:MyMixer",): r"neighbour.py: importing it raised ZeroDivisionError: division by zero \(broken.py:1\)",
@@ -63,6 +68,10 @@ BAD = {
     ("mixers.py:Sound", "--task", "copy", "--pairs", "3"): r"unknown key 'pairs'",
     ("mixers.py:Sound", "--pairs", "9"): r"pairs 9 do not fit length 32",
     ("mixers.py:Sound", "--with", "atention"): r"unknown mixer 'atention': did you mean 'attention'",
+    ("mixers.py:Sound", "--against", "kda,deltane"): r"unknown mixer 'deltane': did you mean 'deltanet'",
+    ("mixers.py:Sound", "--require", "window=1"): r"require 'window=1': write a measure, >=, <=, > or <, and a number",
+    ("mixers.py:Sound", "--require", "widow>=1"): r"unknown measure 'widow': did you mean 'window'",
+    ("mixers.py:Sound", "--require", "window>=1", "--no-train"): r"the probe is told not to train",
     ("mixers.py:Sound", "--positions", "rotary"): r"positions 'rotary' act inside attention",
     ("mixers.py:Sound", "--layers", "0"): r"--layers.*greater than or equal to 1",
 }

@@ -59,9 +59,15 @@ def test_they_come_along_when_stores_are_merged(store, tmp_path):
 def test_a_store_of_the_first_schema_gets_its_table(store):
     run(study("s", [1e-3], snapshots=0), store=store, device="cpu", workers=1, progress=False)
     with closing(sqlite3.connect(store.path)) as db, db:
-        db.execute("DROP TABLE snapshots")
-        db.execute("ALTER TABLE runs DROP COLUMN state_size")
-        db.execute("ALTER TABLE runs DROP COLUMN semantics")
+        for table in ("snapshots", "training", "training_points"):
+            db.execute(f"DROP TABLE {table}")
+        for table, column in (
+            ("runs", "state_size"),
+            ("runs", "semantics"),
+            ("study_runs", "label"),
+            ("study_runs", "steps"),
+        ):
+            db.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         db.execute("UPDATE meta SET value = '1' WHERE key = 'schema'")
     again = Store(store.path)
     assert frames.snapshots_frame(again).empty

@@ -54,7 +54,7 @@ def bootstrap(n: int, statistic: Callable[[np.ndarray], float], count: int = RES
     return float(low), float(high)
 
 
-def wilson(right: int, n: int) -> tuple[float, float]:
+def wilson(right: float, n: int) -> tuple[float, float]:
     """The 95 % interval of a share (Wilson 1927), which is sensible at 0 and 1 too; NaN of nothing."""
     if n == 0:
         return float("nan"), float("nan")

@@ -13,14 +13,22 @@ from recollect.spec import SpecError
 @app.command()
 def evaluate(
     folder: Annotated[Path | None, typer.Argument(help="A folder that `recollect export` made.")] = None,
-    hf: Annotated[Path | None, typer.Option(metavar="PATH", help="A local Hugging Face folder instead.")] = None,
+    hf: Annotated[
+        str,
+        typer.Option(metavar="MODEL", help="A local Hugging Face folder instead, or org/name of a model of the Hub."),
+    ] = "",
     task: Annotated[
         list[str] | None,
-        typer.Option(help="copy, ngram, phonebook, ar; own: what an exported model was trained on. Again for more."),
+        typer.Option(
+            help="copy, ngram, phonebook, ar; needle: all needles in a haystack, or needle_single_1 and others; own: what an "
+            "exported model was trained on. Again for more."
+        ),
     ] = None,
     length: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="Words to copy, words of the n-gram's text, entries, or pairs. Again for more."),
+        typer.Option(
+            min=1, help="Words to copy, words of the n-gram's text or the haystack, entries, or pairs. Again for more."
+        ),
     ] = None,
     shots: Annotated[int, typer.Option(min=0, help="Solved examples before the question.")] = 2,
     rows: Annotated[int, typer.Option(min=1, help="Questions of each task and length.")] = 128,
@@ -40,8 +48,8 @@ def evaluate(
     from recollect.figures.style import save
     from recollect.store.frames import write
 
-    if (folder is None) == (hf is None):
-        raise SpecError("name one model: a folder that `recollect export` made, or a Hugging Face folder with --hf")
+    if (folder is None) == (not hf):
+        raise SpecError("name one model: a folder that `recollect export` made, or a Hugging Face model with --hf")
     model = open_hf(hf, device, precision) if hf else open_exported(str(folder), device)
 
     def watch(task: str, length: int) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import yaml
+from rich.console import Console
 
 from recollect.cli.app import console, problems
 from recollect.mixers import MIXERS
@@ -90,10 +91,10 @@ def named(options: list[str] | None) -> dict[str, Any]:
     return given
 
 
-def tell_trained(outcome: "Outcome") -> None:
+def tell_trained(outcome: "Outcome", out: Console = console) -> None:
     """Print how the runs that were trained now ended."""
     if outcome.ended:
-        console.print("trained: " + ", ".join(f"{n} {status}" for status, n in sorted(outcome.ended.items())))
+        out.print("trained: " + ", ".join(f"{n} {status}" for status, n in sorted(outcome.ended.items())))
 
 
 def tell_failed(outcome: "Outcome") -> None:

@@ -61,7 +61,7 @@ def papers(
                 "not stated", "taken here", "why", "control", title=f"{name}: unknown", title_justify="left"
             )
             for one in found.unknown:
-                unknown.add_row(*one)
+                unknown.add_row(*one[:4])
             console.print(unknown)
     console.print(
         "Minutes on 2 cores are from measured times of a step, or of all runs of a paper shared out by operations; CPU hours are "

@@ -1,11 +1,14 @@
 """`recollect probe`: a mixer of your own, from file to picture."""
 
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import yaml
+from rich.console import Console
 
-from recollect.cli.app import app, console
+from recollect.cli.app import app, console, problems
 from recollect.cli.options import (
     DEFAULT_STORE,
     AddressOption,
@@ -24,6 +27,7 @@ from recollect.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from recollect.probing.probe import Probe
     from recollect.probing.rules import Checked
 
 SIGNS = {"holds": ("ok", "green"), "note": ("note", "yellow"), "broken": ("BROKEN", "bold red")}
@@ -40,7 +44,10 @@ def probe(
     options: Annotated[list[str] | None, typer.Argument(help="Options of its constructor, as name=value.")] = None,
     task: Annotated[
         str,
-        typer.Option(help="A task's name, FILE.py:NAME of your own, or a YAML mapping.", autocompletion=complete_task),
+        typer.Option(
+            help="A task's name, FILE.py:NAME of your own, or a YAML mapping; several with commas, as words,mqar.",
+            autocompletion=complete_task,
+        ),
     ] = "mqar",
     length: Annotated[int | None, typer.Option(min=1, help="Tokens in a row. MQAR: 32.")] = None,
     pairs: Annotated[int | None, typer.Option(min=1, help="Key-value pairs in a row. MQAR: 4.")] = None,
@@ -52,9 +59,19 @@ def probe(
     ] = "none",
     steps: Annotated[int, typer.Option(min=1, help="Training steps at most; a run that recalls 99 % ends.")] = 400,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds.")] = 2,
-    beside: Annotated[
-        list[str] | None, typer.Option("--with", help="Also train this known mixer; a name or a YAML mapping. Repeat.")
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--against", "--with", help="Also train these mixers: names or YAML mappings, with commas, as deltanet,kda."
+        ),
     ] = None,
+    require: Annotated[
+        str,
+        typer.Option(
+            help="What the mixer must reach, as window>=1,accuracy>=0.95 (also steps, parameters); exit code 1 if it misses."
+        ),
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and the rest to stderr.")] = False,
     no_train: Annotated[bool, typer.Option("--no-train", help="Check the rules only.")] = False,
     store: StoreOption = DEFAULT_STORE,
     device: DeviceOption = "auto",
@@ -65,43 +82,58 @@ def probe(
     stop_after: StopAfterOption = "",
 ) -> None:
     """Is your mixer causal, does it train in a cohort, how does it recall, and how wide is its learning-rate window?"""
-    from recollect.cli.tables import comparison_table, search_table
     from recollect.probing.probe import probe as examine
     from recollect.study.progress import Progress
 
-    console.print(f"{mixer}: the rules of a mixer, at width {width}", markup=False)
+    out = problems if as_json else console
+    out.print(f"{mixer}: the rules of a mixer, at width {width}", markup=False)
     found = examine(
-        {"kind": mixer, **named(options)}, task=yaml.safe_load(task), length=length, pairs=pairs, vocab=vocab, width=width,
-        layers=layers or [1], positions=positions, steps=steps, seeds=seeds,
-        beside=[yaml.safe_load(word) for word in beside or []], train=not no_train, on_rule=_tell, store=store, device=device,
-        executor=executor, workers=workers, cohort=cohort, progress=Progress(console), options={"address": address},
-        stop_after=duration(stop_after),
+        {"kind": mixer, **named(options)}, task=_listed([task]), length=length, pairs=pairs, vocab=vocab, width=width,
+        layers=layers or [1], positions=positions, steps=steps, seeds=seeds, beside=_listed(against or []), require=require,
+        train=not no_train, on_rule=partial(_tell, out), store=store, device=device, executor=executor, workers=workers,
+        cohort=cohort, progress=Progress(out), options={"address": address}, stop_after=duration(stop_after),
     )  # fmt: skip
+    if as_json:
+        typer.echo(found.to_json())
+    _summarise(found, out, store)
+    if found.fatal or not found.passed:
+        raise typer.Exit(1)
+
+
+def _listed(words: list[str]) -> list[Any]:
+    """Names or YAML mappings, with commas between them."""
+    return [item for word in words for item in yaml.safe_load(f"[{word}]")]
+
+
+def _summarise(found: "Probe", out: Console, store: Path) -> None:
+    """Print what the probe found out."""
+    from recollect.cli.tables import comparison_table, search_table
+
     if found.fatal:
-        console.print(f"\nnot trained: with {' and '.join(found.fatal)} broken, what it learns would mean nothing")
-        raise typer.Exit(1)
+        out.print(f"\nnot trained: with {' and '.join(found.fatal)} broken, what it learns would mean nothing")
+        return
     if found.outcome:
-        tell_trained(found.outcome)
+        tell_trained(found.outcome, out)
         for searched in found.outcome.searches.values():
-            console.print(search_table(searched))
+            out.print(search_table(searched))
         tell_failed(found.outcome)
-        console.print()
-        console.print(comparison_table(found.records, f"{found.mixer} beside others: {found.setting}"))
-        if "shipped" not in set(found.frame["origin"]):
-            console.print(
-                "There are no shipped windows for this setting: --with attention --with deltanet trains some."
-            )
-        console.print(*found.sentences, sep="\n", markup=False, soft_wrap=True)
-        console.print(f"The pictures: {', '.join(map(str, found.pictures))}")
-        console.print(f"The numbers: recollect results {found.outcome.names[0]} --store {store}")
+    for one in found.tasks:
+        out.print()
+        out.print(comparison_table(one.records, f"{found.mixer} beside others: {one.setting}"))
+        if "shipped" not in set(one.frame["origin"]):
+            out.print("There are no shipped windows for this setting: --against attention,deltanet trains some.")
+        out.print(*one.sentences, sep="\n", markup=False, soft_wrap=True)
+        out.print(f"The pictures: {', '.join(map(str, one.pictures))}")
+        out.print(f"The numbers: recollect results {one.study} --store {store}")
+    if found.missed:
+        out.print("\nrequired and missed:", *found.missed, sep="\n  ", style="bold red", markup=False, soft_wrap=True)
     if found.broken:
-        console.print(f"\nbroken rules: {', '.join(found.broken)} (see above)")
-        raise typer.Exit(1)
+        out.print(f"\nbroken rules: {', '.join(found.broken)} (see above)")
 
 
-def _tell(rule: "Checked") -> None:
+def _tell(out: Console, rule: "Checked") -> None:
     """Print what came of a rule."""
     from rich.text import Text
 
     word, style = SIGNS[rule.outcome]
-    console.print(Text.assemble(f"  {rule.name:<19}", (f"{word:<8}", style), rule.text), soft_wrap=True)
+    out.print(Text.assemble(f"  {rule.name:<19}", (f"{word:<8}", style), rule.text), soft_wrap=True)

@@ -28,7 +28,9 @@ def reproduce(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="PAPER[/ITEM[,ITEM]]", help="One or more figures or tables, or a whole paper.", autocompletion=complete_paper
+            metavar="PAPER[/ITEM[,ITEM]]",
+            help="One or more figures or tables, or a whole paper.",
+            autocompletion=complete_paper,
         ),
     ],
     scale: ScaleOption = "",

@@ -1,12 +1,18 @@
 """`recollect show`: look at a task or a model before training."""
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import yaml
 
 from recollect.cli.app import app, console, help_alone
 from recollect.cli.options import complete_mixer, complete_task, named
+from recollect.spec import SpecError
+
+if TYPE_CHECKING:
+    from recollect.models.model import Model
+    from recollect.tasks.base import Task
 
 show_app = typer.Typer()
 app.add_typer(show_app, name="show")
@@ -42,23 +48,38 @@ def show_model(
     mixer: Annotated[
         str,
         typer.Argument(
-            help="A mixer's name, module:Name of your own, a preset, or a study file.", autocompletion=complete_mixer
+            help="A mixer's name, module:Name of your own, a preset, a study file, or the folder of an exported run.",
+            autocompletion=complete_mixer,
         ),
     ],
     options: Annotated[
         list[str] | None, typer.Argument(help="Fields of the model or options of the mixer, as name=value.")
     ] = None,
     task: Annotated[str, typer.Option(help="The task it is for, as kind or a YAML mapping.")] = "mqar",
+    on: Annotated[
+        str,
+        typer.Option(
+            help="Also draw its step sizes, decays and gates at each token of a row of this task: a kind or a YAML mapping.",
+            autocompletion=complete_task,
+        ),
+    ] = "",
+    seed: Annotated[int, typer.Option(help="Which row is drawn.")] = 0,
+    to: Annotated[Path, typer.Option(help="Where the picture goes, as PNG and SVG.")] = Path("results/signals.png"),
 ) -> None:
-    """A block diagram, parameters by part, state size and operations."""
+    """A block diagram, parameters by part, state size and operations; with --on, what it decides token by token."""
     from recollect.models.diagram import model_card
     from recollect.models.model import build
-    from recollect.models.presets import with_preset
     from recollect.models.spec import ModelSpec
+    from recollect.sources import is_preset, with_preset
+    from recollect.store.export import load, specification
     from recollect.study.spec import Study
     from recollect.tasks import as_task
 
-    if mixer.endswith((".yaml", ".yml")):
+    trained = None
+    if Path(mixer, "spec.json").is_file():
+        run, trained = specification(mixer), load(mixer)
+        pairs = [(run.model, run.task)]
+    elif mixer.endswith((".yaml", ".yml")):
         first: dict[str, Any] = {}
         for run in Study.load(mixer).runs():
             first.setdefault(run.model.model_dump_json(), run)
@@ -67,7 +88,32 @@ def show_model(
         given = named(options)
         fields = {name: value for name, value in given.items() if name in ModelSpec.model_fields}
         rest = {name: value for name, value in given.items() if name not in fields}
-        base = {"preset": mixer} if mixer.startswith(("retrievit-", "okpekpe-")) else {"mixer": {"kind": mixer, **rest}}
-        pairs = [(ModelSpec(**with_preset({**base, **fields})), as_task(yaml.safe_load(task)))]
+        base = {"preset": mixer} if is_preset(mixer) else {"mixer": {"kind": mixer, **rest}}
+        pairs = [(ModelSpec(**with_preset({**base, **fields})), as_task(yaml.safe_load(on or task)))]
     for spec, asked in pairs:
-        console.print(model_card(spec, asked, build(spec, asked.vocabulary, asked.row_length, seed=0)))
+        console.print(model_card(spec, asked, trained or build(spec, asked.vocabulary, asked.row_length, seed=0)))
+    if on:
+        spec, asked = pairs[0]
+        model = trained or build(spec, asked.vocabulary, asked.row_length, seed=0)
+        row_task = asked if yaml.safe_load(on) == asked.kind else as_task(yaml.safe_load(on))
+        _draw_signals(model, row_task, seed, "trained" if trained else "at its initial values", to)
+
+
+def _draw_signals(model: "Model", task: "Task", seed: int, state: str, to: Path) -> None:
+    """Draw what the mixers of a model decide at each token of a row of a task."""
+    from recollect.figures.signals import signals_figure
+    from recollect.figures.style import save
+    from recollect.inspect.signals import signals
+    from recollect.tasks.show import example
+
+    if task.vocabulary > model.vocabulary:
+        raise SpecError(f"--on {task.kind}: it has {task.vocabulary} token ids, the model knows {model.vocabulary}")
+    row = example(task, seed)
+    found = {
+        place: {name: value[0, : len(row.tokens)].T.numpy() for name, value in own.items()}
+        for place, own in signals(model, row.row.tokens[None]).items()
+    }
+    words = [row.word(token) for token in row.tokens]
+    caption = f"A row of {task.kind}, seed {seed}; the model is {state}. Triangles: tokens at which an answer is read."
+    paths = save(signals_figure(found, words, row.read, title=f"{model.spec.title} by token", caption=caption), to)
+    console.print(f"The picture: {paths[0]}  (and {paths[1].name})")

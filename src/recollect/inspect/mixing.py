@@ -57,15 +57,16 @@ def mixing_matrices(module: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def mixer_inputs(
-    module: nn.Module, inputs: Tensor, kind: type[nn.Module] = nn.Module
+    module: nn.Module, inputs: Tensor, kind: type[nn.Module] = nn.Module, method: str = "mix"
 ) -> list[tuple[str, nn.Module, Tensor]]:
-    """Every part of this class that has `mix`, by dotted name, and its input when the whole takes `inputs`."""
+    """Every part of this class that has `method`, by dotted name, and its input when the whole takes `inputs`."""
     given: list[tuple[str, nn.Module, Tensor]] = []
 
     def listen(place: str, part: nn.Module):
         return part.register_forward_pre_hook(lambda part, args: given.append((place, part, args[0])))
 
-    parts = [(place, part) for place, part in module.named_modules() if isinstance(part, kind) and defines(part, "mix")]
+    named = module.named_modules()
+    parts = [(place, part) for place, part in named if isinstance(part, kind) and defines(part, method)]
     hooks = [listen(place, part) for place, part in parts]
     try:
         module(inputs)

@@ -162,6 +162,9 @@ class Attention(Mixer):
         """Keys or values (batch, kv_heads, length, d) for every head that shares them: (batch, h, length, d)."""
         return t if self.kv_heads == self.heads else t.repeat_interleave(self.heads // self.kv_heads, dim=1)
 
+    def signals(self, x: Tensor) -> dict[str, Tensor]:
+        return {} if self.forget is None else {"forget gate": self._log_forget(x).exp().transpose(1, 2)}
+
     def _log_forget(self, x: Tensor) -> Tensor:
         """The logarithms of the forget gates: (batch, h, length)."""
         assert self.forget is not None, "called only where there are forget gates"

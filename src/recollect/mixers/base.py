@@ -51,6 +51,14 @@ class Mixer(nn.Module):
         """
         raise TypeError(f"{type(self).__name__} must define mix")
 
+    def signals(self, x: Tensor) -> dict[str, Tensor]:
+        """What the mixer decides at each token, by name, such as step sizes, decays and gates: (batch, length, parts) each.
+
+        A part is a head or a channel; x is what `forward` takes. `recollect show model NAME --on TASK` draws them. It is
+        optional, any module may have it, and training never calls it.
+        """
+        return {}
+
     def after_norm(self, norm: Norm, x: Tensor) -> Tensor:
         """self(norm(x)), which training on a GPU calls in its place: a mixer may put the norm's scale into its first linear map
         (ops/norms.py). Where the mixer has hooks, the model calls it itself instead."""

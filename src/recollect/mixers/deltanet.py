@@ -63,6 +63,11 @@ class DeltaNet(Mixer):
         q, k, v, beta = (t.transpose(1, 2) for t in (q, k, v if values is None else values, self._beta(x)))
         return delta_rule(q, k, v, beta, None if log_alpha is None else log_alpha.transpose(1, 2)).transpose(1, 2)
 
+    def signals(self, x: Tensor) -> dict[str, Tensor]:
+        log_alpha = self._log_alpha(x)
+        decay = {} if log_alpha is None else {"decay": log_alpha.exp().flatten(2)}
+        return {"write strength": self._beta(x), **decay}
+
     def _split(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries and keys, normalised, (..., h, d) and values (..., h, expand_v d)."""
         width, values = self.out.out_features, self.out.in_features

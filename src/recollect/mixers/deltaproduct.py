@@ -80,6 +80,10 @@ class DeltaProduct(Mixer):
             parts.append(self._scan(q, k, alone, beta, log_alpha))
         return torch.cat(parts, dim=-2)
 
+    def signals(self, x: Tensor) -> dict[str, Tensor]:
+        beta, log_alpha = self._gates(x)
+        return {"write strength": beta.flatten(2)} | ({} if log_alpha is None else {"decay": log_alpha.exp()})
+
     def _split(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (..., h, d), keys (..., n, h, d), both normalised, and values (..., n, h, expand_v d)."""
         q, k, v = qkv.split(self.sizes, dim=-1)

@@ -8,7 +8,7 @@ import inspect
 import warnings
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -102,7 +102,7 @@ def layer_class(name: str) -> type[nn.Module]:
         raise SpecError(f"flash-linear-attention {VERSION} has no layer {name!r}: {nearest(name, layers.__all__)}")
     if not set(WIDTHS) & set(inspect.signature(cls.__init__).parameters):
         raise SpecError(f"{PREFIX}{name} does not take a width, so it is no mixer by itself")
-    return cls
+    return cast("type[nn.Module]", cls)
 
 
 def _constructor(cls: type[nn.Module]) -> Any:

@@ -43,6 +43,10 @@ class GatedDeltaNet2(KDA):
         inputs = (q, k, v if values is None else values, e, self._log_alpha(x))
         return channel_delta_rule(*(t.transpose(1, 2) for t in inputs)).transpose(1, 2)
 
+    def signals(self, x: Tensor) -> dict[str, Tensor]:
+        decay = self._log_alpha(x).exp().flatten(2)
+        return {"erase gate": self._beta(x), "write gate": sigmoid(self.write(x)), "decay": decay}
+
     def _gated(self, x: Tensor, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Queries, keys, the values as they are written, and the keys as they are erased: four of (..., h, dim)."""
         q, k, v = self._split(qkv)

@@ -53,6 +53,9 @@ class GLA(Mixer):
         q, k, v, log_alpha = (t.transpose(1, 2) for t in (q, k, v if values is None else values, log_alpha))
         return gated_linear_attention(q, k, v, log_alpha).transpose(1, 2)
 
+    def signals(self, x: Tensor) -> dict[str, Tensor]:
+        return {"decay": self._project(x)[3].exp().flatten(-2), "output gate": silu(self.r(x))}
+
     def _project(self, x: Tensor) -> list[Tensor]:
         """q, k, v and the log of alpha: four of (..., h, dim)."""
         keys = self.heads * self.key_dim

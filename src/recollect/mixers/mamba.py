@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect.mixers.base import Init, Mixer, State, linear_flops
-from recollect.ops.activations import silu
+from recollect.ops.activations import silu, softplus
 from recollect.ops.mamba import fused_mamba, input_parts, step_and_state
 from recollect.ops.selective_scan import selective_scan, selective_step
 from recollect.ops.short_conv import ShortConv
@@ -78,6 +78,10 @@ class Mamba(Mixer):
     def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, inner), the values too
         return self.ssm(self._project(x)[0], values)
 
+    def signals(self, x: Tensor) -> dict[str, Tensor]:
+        u, *z = self._project(x)
+        return {"step size": self.ssm.step_size(u)} | ({"output gate": silu(z[0])} if z else {})
+
     def _project(self, x: Tensor) -> list[Tensor]:
         """u after its convolution and, where there is a gate, z: (batch, length, inner) each."""
         u, *z = input_parts(x, self.in_proj, self.out.in_features)
@@ -130,6 +134,9 @@ class S6(Mixer):
 
     def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, width), the values too
         return self.ssm(x, values)
+
+    def signals(self, x: Tensor) -> dict[str, Tensor]:
+        return {"step size": self.ssm.step_size(x)}
 
     def initial_state(self, batch: int) -> State:
         return {"ssm": self.ssm.initial_state(batch)}
@@ -185,6 +192,10 @@ class SelectiveSSM(nn.Module):
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """dt before its bias and softplus, B and C."""
         return step_and_state(x, self.x_proj.weight, self.dt_proj.weight)
+
+    def step_size(self, x: Tensor) -> Tensor:
+        """How far the state moves at each token: (batch, length, channels)."""
+        return softplus(self._project(x)[0] + self.dt_proj.bias)
 
     def weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """w_x, w_dt, b_dt, A_log and D (ops/mamba.py)."""

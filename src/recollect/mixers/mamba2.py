@@ -74,6 +74,10 @@ class Mamba2(Mixer):
         v, B, C = self._split(self.conv(xBC))
         return self._scan(v if values is None else values, B, C, dt)
 
+    def signals(self, x: Tensor) -> dict[str, Tensor]:
+        z, _, dt = self._project(x)
+        return {"step size": dt, "decay": (-self.A_log.exp() * dt).exp(), "output gate": silu(z)}
+
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """z, x with B and C before their convolution, and dt."""
         z, xBC, dt = self.in_proj(x).split([self.out.in_features, len(self.conv.weight), self.heads], dim=-1)

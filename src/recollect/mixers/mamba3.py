@@ -86,6 +86,10 @@ class Mamba3(Mixer):
         _, v, *others = self._project(x)
         return self._scan(v if values is None else values, *others)
 
+    def signals(self, x: Tensor) -> dict[str, Tensor]:
+        z, _, _, _, dt, log_alpha, share, _ = self._project(x)
+        return {"step size": dt, "decay": log_alpha.exp(), "share of the present token": share, "output gate": silu(z)}
+
     def _project(self, x: Tensor) -> tuple[Tensor, ...]:
         """z (..., inner), x (..., heads, p), B and C before they turn (..., heads, n), dt, log alpha and lambda (..., heads), and
         by how much B and C turn (..., heads, angles)."""

@@ -60,6 +60,10 @@ class RWKV6(Mixer):
         r, k, v, log_w, _ = self._project(x, shifted(x))
         return self._scan(r, k, v if values is None else values, log_w)
 
+    def signals(self, x: Tensor) -> dict[str, Tensor]:
+        *_, log_w, g = self._project(x, shifted(x))
+        return {"decay": log_w.exp().flatten(-2), "output gate": g}
+
     def _scan(self, *inputs: Tensor) -> Tensor:
         """wkv6 of r, k, v and the log decay, (batch, length, heads, dim) each."""
         r, k, v, log_w = (t.transpose(1, 2) for t in inputs)

@@ -63,6 +63,11 @@ class RWKV7(Mixer):
         r, k, v, *others, _ = self._project(x, shifted(x))
         return self._scan(r, k, v if values is None else values, *others)
 
+    def signals(self, x: Tensor) -> dict[str, Tensor]:
+        _, _, _, log_w, minus_kappa, removed, gate = self._project(x, shifted(x))
+        rate = -(removed * minus_kappa).sum(-1)  # kappa has length 1, so this weighs a's channels by kappa squared
+        return {"decay": log_w.exp().flatten(-2), "removal rate": rate, "output gate": gate}
+
     def _scan(self, *inputs: Tensor) -> Tensor:
         """wkv7 of what the state takes, (batch, length, heads, dim) each."""
         return wkv7(*(t.transpose(1, 2) for t in inputs)).transpose(1, 2)

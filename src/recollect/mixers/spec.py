@@ -86,6 +86,10 @@ def _checked(kind: str, cls: type[nn.Module], options: Mapping[str, Any]) -> dic
     try:
         values = fields(**options)
     except ValidationError as error:
+        missing = ["".join(map(str, one["loc"])) for one in error.errors() if one["type"] == "missing"]
+        if missing:
+            given = " ".join(f"{name}=.." for name in missing)
+            raise SpecError(f"{kind}: its constructor needs {' and '.join(missing)}; give {given}") from None
         first = error.errors()[0]
         raise SpecError(
             f"{kind}: option {'.'.join(map(str, first['loc']))} = {first['input']!r}: {first['msg']}"

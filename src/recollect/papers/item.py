@@ -9,12 +9,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from recollect.papers.judge import SCALES, Claim, Evidence, Scale
+from recollect.sources.base import Unknown
 from recollect.spec import SpecError, nearest
 from recollect.store import frames
 from recollect.store.store import Store
 from recollect.study.run import Grid, expand
 from recollect.study.spec import Study, distinct
-from recollect.train.protocols import Unknown
 from recollect.train.spec import RunSpec
 
 Drawing = tuple[Figure, pd.DataFrame]

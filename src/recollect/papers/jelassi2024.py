@@ -13,15 +13,18 @@ from recollect.analysis.groups import groups
 from recollect.analysis.pooled import pool
 from recollect.analysis.window import THRESHOLD
 from recollect.figures.panels import lines_figure, summary
-from recollect.models.presets import preset
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.examples import curve_table, examples_ratio
 from recollect.papers.item import Drawing, Item, Paper
 from recollect.papers.judge import Claim, Evidence, Scale, where
 from recollect.papers.questions import Finding, at_least, every, exceeds
+from recollect.sources import preset
+from recollect.sources.base import chosen_text
+from recollect.sources.jelassi2024 import COPYING, SOURCE
+from recollect.sources.jelassi2024 import NGRAM as NGRAM_UNKNOWN
 from recollect.study.spec import Study
 
-NAME = "jelassi2024"
+NAME = SOURCE.name
 Fields = dict[str, Any]
 TITLES = {
     "rotary": "Transformer (RoPE)", "none": "Transformer (NoPE)", "hard_alibi": "Transformer (hard ALiBi)", "mamba": "Mamba",
@@ -177,20 +180,19 @@ _COPY_DIFFERS: dict[Scale, str] = {
     "learning rate 1e-3, ends at 99 %.",
     "small": "Strings of 5 to 20 letters, one per row, models of 4 layers and width 256 with untied heads, at most 3,000 steps "
     "of 64 rows, learning rate 5e-4, bfloat16.",
-    "paper": "The released defaults: 5 to 20 letters packed into 220 tokens, 2,000 steps of 8, learning rate 1e-5. Unknown: "
-    "which lengths and how many steps each figure has; the LSTM's size (4 layers of width 1024 here); seeds.",
+    "paper": "The released defaults: 5 to 20 letters packed into 220 tokens, 2,000 steps of 8, learning rate 1e-5. "
+    f"{chosen_text(COPYING)}",
 }
 _NGRAM_DIFFERS: dict[Scale, str] = {
     "tiny": "n = 1, k = 3, rows of 7 to 12 letters, models of 2 layers and width 64 with untied heads, at most 2,000 steps of 32 "
     "rows, learning rate 1e-3.",
     "small": "Rows of 25 to 50 letters, models of 4 layers and width 256 with untied heads, at most 6,000 steps of 64 rows, "
     "learning rate 5e-4, bfloat16.",
-    "paper": "Examples packed into 220 tokens and the released defaults of copying. Unknown: n, k and the lengths (2, 3 and "
-    "50 to 100 letters here); how many steps the figure has; seeds.",
+    "paper": f"Examples packed into 220 tokens and the released defaults of copying. {chosen_text(NGRAM_UNKNOWN)}",
 }
 PAPER = Paper(
     NAME,
-    "Jelassi et al., Repeat after me: Transformers are better than state space models at copying",
+    SOURCE.title,
     (
         Item(
             "copy",
@@ -248,4 +250,5 @@ PAPER = Paper(
         ),
     ),
     ("tiny", "small", "paper"),
+    SOURCE.unknown,
 )

@@ -12,8 +12,8 @@ from recollect.papers.estimates import Estimate
 from recollect.papers.item import Drawing, Item, Paper
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding, exceeds
+from recollect.sources.kimi2025 import SOURCE
 from recollect.study.spec import Study
-from recollect.train.protocols import UNKNOWN
 
 NAME = "kimi2025"
 MIXERS = ("kda", "gated_deltanet", "mamba2")
@@ -116,7 +116,7 @@ def _item(what: str, title: str, note: str) -> Item:
 
 PAPER = Paper(
     NAME,
-    "Kimi Team, Kimi Linear: an expressive, efficient attention architecture",
+    SOURCE.title,
     (
         _item("palindrome", "Palindromes", "Letters of the alphabet, every letter of the reversed string is read."),
         _item(
@@ -127,5 +127,5 @@ PAPER = Paper(
         _item("stacks", "Stacks", "Pushes and pops equally likely; the paper's law is not stated."),
     ),
     ("tiny", "medium", "paper"),
-    UNKNOWN[NAME],
+    SOURCE.unknown,
 )

@@ -16,8 +16,8 @@ from recollect.papers.item import Drawing, Item, Paper
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.longer_rows import best_of_rates, on_longer_rows
 from recollect.papers.questions import Finding, at_least, at_most, exceeds
+from recollect.sources.statetracking2025 import SOURCE
 from recollect.study.spec import Study
-from recollect.train.protocols import UNKNOWN
 
 NAME = "statetracking2025"
 TIMES = 4
@@ -254,16 +254,17 @@ GROUPS_ITEM = Item(
     ),
     {
         "tiny": "S3 only; words of 16 elements, tested on the elements 17 to 64; width 32, 2 heads, 1,500 steps of 64 fresh "
-        "rows, 2 rates, 3 seeds. The paper: 128 and 512 elements, S3, S4, A5 and S5. The rate is the one that is best on longer words.",
-        "medium": "128 elements, tested on 129 to 512; width 128, 4,000 steps of 256 fresh rows, rate 1e-3, 3 seeds, float32. "
-        "The paper: 100 epochs over 100,000 rows in batches of 2,048.",
+        "rows, 2 rates, 3 seeds. The paper: 128 and 512 elements, S3, S4, A5 and S5. The rate is the one that is best on "
+        "longer words.",
+        "medium": "128 elements, tested on 129 to 512; width 128, 4,000 steps of 256 fresh rows, rate 1e-3, 3 seeds, "
+        "float32. The paper: 100 epochs over 100,000 rows in batches of 2,048.",
         "paper": "Width 128; DeltaProduct states neither the width nor the schedule.",
     },
 )
 PAPER = Paper(
     NAME,
-    "Grazzi et al., Unlocking state tracking through negative eigenvalues; Siems et al., DeltaProduct",
+    SOURCE.title,
     (PARITY_ITEM, GROUPS_ITEM),
     ("tiny", "medium", "paper"),
-    UNKNOWN[NAME],
+    SOURCE.unknown,
 )

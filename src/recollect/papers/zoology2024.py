@@ -20,9 +20,10 @@ from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.item import Drawing, Item, Paper
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding, at_least, every, exceeds
+from recollect.sources.zoology2024 import SOURCE
 from recollect.study.spec import Study
 
-NAME = "zoology2024"
+NAME = SOURCE.name
 BETTER, RISES, NOT_BELOW = 0.2, 0.5, 0.05
 """By how much accuracy attention must be better; the rank correlation of accuracy with state size; how far below
 the best recurrent model attention may be."""
@@ -245,6 +246,5 @@ TRADEOFF = Item(
     {scale: f"{text} {BASED_LESS}" for scale, text in MIXTURE_LESS.items()},
 )
 PAPER = Paper(
-    NAME, "Arora et al., Zoology: measuring and improving recall (and the Based paper's trade-off)", (FIG2, TRADEOFF),
-    ("tiny", "small", "paper"),
+    NAME, SOURCE.title, (FIG2, TRADEOFF), ("tiny", "small", "paper"), SOURCE.unknown,
 )  # fmt: skip

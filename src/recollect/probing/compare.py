@@ -28,14 +28,14 @@ def beside_shipped(trained: pd.DataFrame, runs: list[RunSpec]) -> pd.DataFrame:
     return frame.assign(configuration=[model + mark for model, mark in zip(frame["model"], marks, strict=True)])
 
 
-def compared(frame: pd.DataFrame, mixer: str) -> list[dict[str, Any]]:
-    """One record per model and depth, by depth; the probed mixer first, then the widest windows."""
+def compared(frame: pd.DataFrame, mixer: str, task: str) -> list[dict[str, Any]]:
+    """One record per model and depth on a task, by depth; the probed mixer first, then the widest windows."""
     records = []
     for layers, part in frame.groupby("model.layers"):
         rest = part.groupby("configuration").agg({"model": "first", "origin": "first", "parameters": "first"})
         solved = part[part["status"] == "solved"].groupby("configuration").agg({"step": "min"})
         found = windows(part, resamples=1).set_index("configuration").join([rest, solved]).reset_index()
-        found = found.assign(layers=layers, probed=found["model"].eq(mixer) & found["origin"].eq("now"))
+        found = found.assign(task=task, layers=layers, probed=found["model"].eq(mixer) & found["origin"].eq("now"))
         records += found.sort_values(["probed", "decades", "best"], ascending=False).to_dict("records")
     return records
 
@@ -67,7 +67,8 @@ def caption(part: pd.DataFrame, setting: Setting) -> str:
 
 
 def verdicts(records: list[dict[str, Any]], chance: float) -> list[str]:
-    """What the probe found out about the mixer, a sentence per depth."""
+    """What the probe found out about the mixer, a sentence per depth. `chance` is what a model reaches that picks among the
+    values that a row offers, so one that has not learnt yet which tokens are values may stay below it."""
     lines = []
     for row in records:
         if not row["probed"]:
@@ -75,8 +76,8 @@ def verdicts(records: list[dict[str, Any]], chance: float) -> list[str]:
         others = [other for other in records if other["layers"] == row["layers"] and not other["probed"]]
         narrower = [other["model"] for other in others if other["decades"] < row["decades"]]
         lines.append(
-            f"{row['model']}, {row['layers']} layer{'s' * (row['layers'] > 1)}: "
-            f"recalls {row['best']:.3f} at its best rate (guessing: {chance:.3g})"
+            f"{row['model']} on {row['task']}, {row['layers']} layer{'s' * (row['layers'] > 1)}: recalls {row['best']:.3f} "
+            f"at its best rate (guessing among what a row offers: {chance:.3g})"
             + ("" if pd.isna(row["step"]) else f", 0.99 after {row['step']:.0f} steps at the quickest")
             + (f"; its window spans {decades(row)} decades" if row["decades"] else f"; no rate reaches {THRESHOLD:g}")
             + (f", wider than {len(narrower)} of {len(others)} others" if others and row["decades"] else "")

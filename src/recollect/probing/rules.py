@@ -10,7 +10,7 @@ from recollect.models.spec import ADDED, ModelSpec
 from recollect.spec import SpecError
 from recollect.testing import MIXER_CHECKS, Check
 from recollect.testing.measure import Make, build, numbers, results, summary
-from recollect.testing.mixers import causality, finite, output_shape
+from recollect.testing.mixers import causality, determinism, finite, flops, output_shape
 
 LENGTH = 33
 """Tokens of the rows that rules are checked on: an odd number, so that nothing fits by chance."""
@@ -50,12 +50,22 @@ def maker(model: ModelSpec) -> Make:
 
 
 def check_rules(model: ModelSpec) -> Iterator[Checked]:
-    """Check the mixer of a model, rule by rule. What does not map rows to rows is no mixer at all: a SpecError."""
-    make, width = maker(model), model.width
+    """Check the mixer of a model, rule by rule. What does not map rows to rows is no mixer at all: a SpecError.
+
+    Numbers that are not finite, or that change from call to call, break every rule that compares numbers: such a rule is then
+    not checked, so that only the cause is told.
+    """
+    make, width, cause = maker(model), model.width, ""
     for check in MIXER_CHECKS:
         if check.function is output_shape:
             _is_mixer(model.mixer.kind, make, width)
-        yield _checked(check, make, width)
+        if cause and check.function is not flops:
+            yield Checked(check.name, "note", f"not checked, because {cause} is broken")
+            continue
+        checked = _checked(check, make, width)
+        if checked.fatal and check.function in (finite, determinism):
+            cause = check.name
+        yield checked
 
 
 def _is_mixer(kind: str, make: Make, width: int) -> None:
@@ -85,7 +95,7 @@ def _checked(check: Check, make: Make, width: int) -> Checked:
             return Checked(check.name, "note", f"only to rounding, as where FFTs convolve ({message})")
         return Checked(check.name, "broken", message, _ends_all(check, make, width))
     except Exception as error:
-        fatal = check.function in (causality, finite)
+        fatal = check.function in (causality, finite, determinism)
         return Checked(check.name, "broken", f"could not be checked: {summary(error)}", fatal)
     return Checked(check.name, "note", note) if note else Checked(check.name, "holds", check.description)
 
@@ -99,8 +109,12 @@ def _causal_to_rounding(make: Make, width: int) -> bool:
 
 
 def _ends_all(check: Check, make: Make, width: int) -> bool:
-    """Whether a broken rule makes training meaningless. (A parameter that is never used breaks `finite` too: it may be.)"""
+    """Whether a broken rule makes training meaningless. A parameter that is never used breaks `finite` too, and a buffer that
+    forward writes breaks `determinism`: neither is fatal."""
     if check.function is finite:
         values = results(build(make, torch.float32), numbers(2, LENGTH, width, kind=torch.float32)).values()
         return not all(value.isfinite().all() for value in values)
+    if check.function is determinism:
+        module, x = build(make), numbers(2, LENGTH, width)
+        return not torch.equal(module(x), module(x))
     return check.function is causality

@@ -25,10 +25,14 @@ class Setting:
     steps: int = 400
     seeds: int = 2
 
+    @property
+    def task_name(self) -> str:
+        """The task's name without the file that it is in."""
+        return str(self.task["kind"]).rpartition(":")[2]
+
     def __str__(self) -> str:
-        name = str(self.task["kind"]).rpartition(":")[2]
         fields = [f"{field} {value}" for field, value in self.task.items() if field != "kind"]
-        return ", ".join([name, *fields, f"width {self.width}", f"at most {self.steps} steps"])
+        return ", ".join([self.task_name, *fields, f"width {self.width}", f"at most {self.steps} steps"])
 
 
 def small_task(kind: Any, given: Mapping[str, int | None]) -> Fields:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from recollect.train.protocols import UNKNOWN
+from recollect.sources import SOURCES
 
 
 def question(runs: dict[str, list[Any]], given: dict[str, Any]) -> str:
@@ -26,12 +26,16 @@ def question(runs: dict[str, list[Any]], given: dict[str, Any]) -> str:
 
 
 def unknowns(given: dict[str, Any]) -> list[str]:
-    """What the protocol that a study names had to choose itself."""
+    """What the source of the protocol that a study names does not state about training."""
     train = given.get("train")
     parts = train if isinstance(train, list) else [train]
     named = {part.get("protocol") for part in parts if isinstance(part, dict)}
-    unstated = ((name, unknown) for name in UNKNOWN if name in named for unknown in UNKNOWN[name])
-    return [f"{name}: {unknown.name} is {unknown.chosen}; {unknown.why}" for name, unknown in unstated]
+    unstated = ((name, unknown) for name in SOURCES if name in named for unknown in SOURCES.find(name).unknown)
+    return [
+        f"{name}: {unknown.name} is {unknown.chosen}; {unknown.why}"
+        for name, unknown in unstated
+        if not unknown.name.startswith(("task", "model"))
+    ]
 
 
 def _values(values: Sequence[Any]) -> str:

@@ -21,23 +21,37 @@ _RUN = ("lr", "seed")
 _OUTCOMES = ("status", "step", "accuracy", "best_accuracy", "state_size", "parameters", "seconds")
 
 
-def runs_frame(store: Store, study: str | None = None, columns: Literal["all", "varying"] = "all") -> pd.DataFrame:
+_NAMES = ("id", "model", "status", "step", "accuracy", "best_accuracy", "best_step", "final", "parameters", "state_size",
+          "seconds", "device", "versions", "notes", "ended", "semantics", "spec")  # fmt: skip
+_UNFINISHED = """
+SELECT training.run, model, 'training', newest, last.accuracy, best, NULL, '{}', NULL, NULL, NULL, NULL, NULL, '[]', NULL,
+    NULL, spec, NULL FROM training
+JOIN (SELECT run, max(step) AS newest, max(accuracy) AS best FROM training_points GROUP BY run) so_far USING (run)
+JOIN training_points last ON last.run = training.run AND last.step = newest
+"""
+"""Runs in training, with the columns of those that have ended: the last accuracy, and the best so far."""
+
+
+def runs_frame(
+    store: Store, study: str | None = None, columns: Literal["all", "varying"] = "all", unfinished: bool = False
+) -> pd.DataFrame:
     """One row per run that has ended: identity, what tells it apart, status, accuracies, sizes, timings, every field.
 
     Runs come in the order of the study; without one, in the order in which they ended. `varying`: only the id, the
-    configuration, the fields in which these runs differ, learning rate, seed, and what came out.
+    configuration, the fields in which these runs differ, learning rate, seed, and what came out. `unfinished`: also the runs
+    that have begun and not ended, with the status `training` and what was measured last.
     """
     if columns not in ("all", "varying"):
         raise SpecError(f"columns {columns!r}: {nearest(columns, ('all', 'varying'))}")
-    names = ["id", "model", "status", "step", "accuracy", "best_accuracy", "best_step", "final", "parameters", "state_size",
-             "seconds", "device", "versions", "notes", "ended", "semantics"]  # fmt: skip
-    select = f"SELECT {', '.join(f'runs.{name}' for name in names)}, runs.spec FROM runs"
+    names, select = _NAMES[:-1], f"SELECT {', '.join(_NAMES)}, rowid AS nth FROM runs"
+    select = f"{select} UNION ALL {_UNFINISHED}" if unfinished else select
     if study is None:
-        rows = store._query(f"{select} ORDER BY runs.rowid")
+        rows = store._query(f"SELECT {', '.join(_NAMES)} FROM ({select}) ORDER BY nth IS NULL, nth")
     else:
         store.study_source(study)  # refuses a name that the store does not know
-        join = "JOIN study_runs ON study_runs.run = runs.id WHERE study_runs.study = ?"
-        rows = store._query(f"{select} {join} ORDER BY study_runs.place", [study])
+        join = "JOIN study_runs ON study_runs.run = found.id WHERE study_runs.study = ? ORDER BY study_runs.place"
+        columns_of = ", ".join(f"found.{name}" for name in _NAMES)
+        rows = store._query(f"SELECT {columns_of} FROM ({select}) found {join}", [study])
     specs = [json.loads(row[-1]) for row in rows]
     keys = [(row[1], _but_rate_and_seed(spec)) for row, spec in zip(rows, specs, strict=True)]
     distinct = dict(zip(keys, specs, strict=True))  # a configuration is named and flattened once
@@ -73,9 +87,11 @@ def varying_fields(frame: pd.DataFrame) -> list[str]:
     return [name for name in field_columns(frame) if len(frame[name].unique()) > 1]
 
 
-def curves_frame(store: Store, study: str | None = None) -> pd.DataFrame:
-    """One row per run and measurement."""
+def curves_frame(store: Store, study: str | None = None, unfinished: bool = False) -> pd.DataFrame:
+    """One row per run and measurement; `unfinished`: also of runs that have begun and not ended."""
     rows = _of_study(store, "run, data", "points", "run, step", study)
+    if unfinished:
+        rows += _of_study(store, "run, data", "training_points", "run, step", study)
     frame = pd.DataFrame(_parsed([data for _, data in rows]))
     if rows:
         frame.insert(0, "run", [run for run, _ in rows])

@@ -1,5 +1,6 @@
 """Short names that tell configurations apart: all of a run but its learning rate and seed."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,16 @@ _UNTOLD = ("model.mixer", "model.blocks", "model.pattern", "train.lr", "train.se
 def run_labels(runs: Sequence[RunSpec]) -> list[str]:
     """The label of each run, among these."""
     return labels([run.model.title for run in runs], [run.model_dump(mode="json") for run in runs])
+
+
+def configurations(runs: Sequence[RunSpec]) -> dict[str, list[RunSpec]]:
+    """The runs by configuration: all that a run is but its learning rate and seed."""
+    groups: dict[str, list[RunSpec]] = {}
+    for run in runs:
+        data = run.canonical()
+        train = {name: value for name, value in data["train"].items() if name not in ("lr", "seed")}
+        groups.setdefault(json.dumps({**data, "train": train}, sort_keys=True), []).append(run)
+    return dict(zip(run_labels([group[0] for group in groups.values()]), groups.values(), strict=True))
 
 
 def labels(titles: Sequence[str], specs: Sequence[Mapping[str, Any]]) -> list[str]:

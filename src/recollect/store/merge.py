@@ -80,7 +80,8 @@ def _merge_runs(db: sqlite3.Connection, merged: Merged) -> None:
         _copy(db, table, f"{key} IN (SELECT id FROM coming)")
     merged.added += db.execute("SELECT count(*) FROM coming").fetchone()[0]
     db.execute("DROP TABLE temp.coming")
-    db.execute("DELETE FROM main.failures WHERE run IN (SELECT id FROM main.runs)")
+    for table in ("failures", "training", "training_points"):
+        db.execute(f"DELETE FROM main.{table} WHERE run IN (SELECT id FROM main.runs)")
     _copy(db, "failures", "run NOT IN (SELECT id FROM main.runs) AND run NOT IN (SELECT run FROM main.failures)")
 
 
@@ -93,16 +94,17 @@ def _copy(db: sqlite3.Connection, table: str, which: str) -> None:
 
 def _merge_studies(db: sqlite3.Connection, merged: Merged) -> None:
     """Studies of one name become one: the runs of both, those of this store first."""
+    labelled = any(row[1] == "label" for row in db.execute("PRAGMA other.table_info(study_runs)"))
+    about = "run, label, steps" if labelled else "run, NULL, NULL"  # older schemas do not have them
     for name, source in db.execute("SELECT name, source FROM other.studies ORDER BY rowid").fetchall():
-        theirs = [
-            run for (run,) in db.execute("SELECT run FROM other.study_runs WHERE study = ? ORDER BY place", (name,))
-        ]
-        mine = [run for (run,) in db.execute("SELECT run FROM main.study_runs WHERE study = ? ORDER BY place", (name,))]
-        known = set(mine)
-        new = [run for run in theirs if run not in known]
+        theirs = db.execute(f"SELECT {about} FROM other.study_runs WHERE study = ? ORDER BY place", (name,)).fetchall()
+        mine = {run for (run,) in db.execute("SELECT run FROM main.study_runs WHERE study = ?", (name,))}
+        new = [row for row in theirs if row[0] not in mine]
         fresh = db.execute("INSERT OR IGNORE INTO main.studies VALUES (?, ?)", (name, source)).rowcount
-        places = [(name, len(mine) + i, run) for i, run in enumerate(new)]
-        db.executemany("INSERT INTO main.study_runs VALUES (?, ?, ?)", places)
+        last = "SELECT coalesce(max(place), -1) FROM main.study_runs WHERE study = ?"
+        ((place,),) = db.execute(last, (name,))
+        places = [(name, place + 1 + i, *row) for i, row in enumerate(new)]
+        db.executemany("INSERT INTO main.study_runs VALUES (?, ?, ?, ?, ?)", places)
         if fresh or new:
             merged.studies.append(name)
 

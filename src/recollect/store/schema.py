@@ -1,6 +1,6 @@
 """The tables of a store, and how an older one is brought to them or read as it is."""
 
-SCHEMA = 3
+SCHEMA = 4
 _SNAPSHOTS = """
 CREATE TABLE snapshots (
     run TEXT,
@@ -14,17 +14,46 @@ _NEWER = """
 ALTER TABLE runs ADD COLUMN state_size INTEGER;
 ALTER TABLE runs ADD COLUMN semantics INTEGER NOT NULL DEFAULT 1;
 """
-MIGRATIONS: dict[int, str] = {1: _SNAPSHOTS, 2: _NEWER}
+_TRAINING = """
+CREATE TABLE training (            -- runs that have begun and not ended
+    run TEXT PRIMARY KEY,
+    spec TEXT NOT NULL,            -- as in `runs`
+    model TEXT NOT NULL,
+    steps INTEGER NOT NULL         -- of the whole run
+);
+CREATE TABLE training_points (     -- their measurements so far; those of a run that ends go to `points`
+    run TEXT,
+    step INTEGER,
+    accuracy REAL,
+    time REAL NOT NULL,            -- seconds since 1970
+    data TEXT NOT NULL,            -- as in `points`
+    PRIMARY KEY (run, step)
+) WITHOUT ROWID;
+"""
+_LABELS = """
+ALTER TABLE study_runs ADD COLUMN label TEXT;
+ALTER TABLE study_runs ADD COLUMN steps INTEGER;
+"""
+MIGRATIONS: dict[int, str] = {1: _SNAPSHOTS, 2: _NEWER, 3: _TRAINING + _LABELS}
 """SQL that brings a store to the next schema, by the schema it starts from: done when the store is written to."""
 READ_AS_NEXT: dict[int, str] = {
     1: "CREATE TEMP TABLE snapshots (run, share, step, data)",
     2: "CREATE TEMP VIEW runs AS SELECT rowid, *, NULL AS state_size, 1 AS semantics FROM main.runs",
+    3: _TRAINING.replace("CREATE TABLE", "CREATE TEMP TABLE")
+    + "CREATE TEMP VIEW study_runs AS SELECT rowid, *, NULL AS label, NULL AS steps FROM main.study_runs",
 }
 """SQL that makes a connection see a store as one of the next schema without writing to it, by the schema it has."""
-TABLES = f"""{_SNAPSHOTS}
+TABLES = f"""{_SNAPSHOTS}{_TRAINING}
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE studies (name TEXT PRIMARY KEY, source TEXT NOT NULL);                     -- the study file, as YAML
-CREATE TABLE study_runs (study TEXT, place INTEGER, run TEXT, PRIMARY KEY (study, place));
+CREATE TABLE study_runs (
+    study TEXT,
+    place INTEGER,
+    run TEXT,
+    label TEXT,                    -- of its configuration, among the study's
+    steps INTEGER,                 -- of the whole run
+    PRIMARY KEY (study, place)
+);
 CREATE TABLE runs (
     id TEXT PRIMARY KEY,           -- hash of the specification
     spec TEXT NOT NULL,            -- JSON, every field

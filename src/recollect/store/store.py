@@ -1,7 +1,8 @@
 """Where results are kept: one SQLite file, written by one process at a time. The file is the truth.
 
-A run's row appears when the run has ended, with its curve and slices, in one transaction: what is there is whole. Reading
-takes no lock and changes nothing, so that a store of an older version can also be read where it cannot be written.
+A run's row appears when the run has ended, with its curve and slices, in one transaction: what is there is whole. What was
+measured of runs that have not ended is in tables of its own, for those who watch. Reading takes no lock and changes nothing, so
+that a store of an older version can also be read where it cannot be written.
 """
 
 import json
@@ -141,10 +142,11 @@ class Store:
             with write_errors(self.path):
                 holder_path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {now()}\n")
                 connection = self._connect_to_write()
+            writer = Writer(connection, self.path, self.weights)
             try:
-                yield Writer(connection, self.path, self.weights)
+                yield writer
             finally:
-                connection.close()
+                writer.close()
         finally:
             holder_path.unlink(missing_ok=True)
             lock.release()
@@ -162,7 +164,7 @@ class Store:
             raise StoreError(f"cannot open {self.path}: {error}") from None
         with closing(connection):
             for old in range(self._schema(connection), SCHEMA):
-                connection.execute(READ_AS_NEXT[old])
+                connection.executescript(READ_AS_NEXT[old])
             yield connection
 
     def _schema(self, connection: sqlite3.Connection) -> int:
@@ -179,7 +181,7 @@ class Store:
     def _connect_to_write(self) -> sqlite3.Connection:
         if not self._there:
             self._create()
-        connection = sqlite3.connect(self.path, isolation_level=None)
+        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)  # the writer has a lock
         try:
             connection.execute(f"PRAGMA journal_mode = {journal_mode(self.path)}")
             connection.execute("PRAGMA synchronous = FULL")

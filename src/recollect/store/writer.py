@@ -1,18 +1,29 @@
-"""Writes to a store that this process holds: each call is one transaction."""
+"""Writes to a store that this process holds: each call is one transaction.
+
+What is measured of runs in training only waits in a queue; a thread writes it, so that training does not wait for the disk.
+"""
 
 import json
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from recollect.spec import finite
-from recollect.store.files import write_errors, write_whole
+from recollect.store.files import StoreError, write_errors, write_whole
+from recollect.store.labels import configurations
 from recollect.store.versions import versions
-from recollect.train.events import Ended
+from recollect.train.events import Ended, Measured
 from recollect.train.spec import SEMANTICS, RunSpec
+
+INTERVAL = 1.0
+"""Seconds between two writes of what was measured meanwhile .."""
+SHARE = 0.01
+""".. and the share of the time that they may take: where a disk is slow they are rarer."""
 
 
 class Writer:
@@ -20,10 +31,14 @@ class Writer:
 
     def __init__(self, connection: sqlite3.Connection, path: Path, weights: Path):
         self._connection, self._path, self._weights = connection, path, weights
+        self._lock, self._closed = threading.RLock(), threading.Event()
+        self._queue: SimpleQueue[tuple[RunSpec, Measured, float]] = SimpleQueue()
+        self._waiting: dict[str, tuple[RunSpec, int, dict[int, tuple]]] = {}  # by run: its steps, and points by step
+        self._thread: threading.Thread | None = None
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with write_errors(self._path):
+        with self._lock, write_errors(self._path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -35,10 +50,54 @@ class Writer:
 
     def add_study(self, name: str, source: str, runs: list[RunSpec]) -> None:
         """Remember a study and which runs it is made of; a study of that name is replaced (its results stay)."""
+        labels = {run.id: label for label, group in configurations(runs).items() for run in group}
+        rows = [(name, i, run.id, labels.get(run.id), run.train.total_steps) for i, run in enumerate(runs)]
         with self._transaction() as db:
             db.execute("INSERT OR REPLACE INTO studies VALUES (?, ?)", (name, source))
             db.execute("DELETE FROM study_runs WHERE study = ?", (name,))
-            db.executemany("INSERT INTO study_runs VALUES (?, ?, ?)", [(name, i, run.id) for i, run in enumerate(runs)])
+            db.executemany("INSERT INTO study_runs VALUES (?, ?, ?, ?, ?)", rows)
+
+    def add_measured(self, runs: list[RunSpec], event: Measured) -> None:
+        """Keep what was measured of runs in training, a second or so from now. A run that is trained again, from a checkpoint or
+        from its start, loses the points that it had from this step on."""
+        now = time.time()
+        for run in runs:
+            if run.id in event.points:
+                self._queue.put((run, event, now))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write_measured_now_and_then, daemon=True)
+            self._thread.start()
+
+    def _write_measured_now_and_then(self) -> None:
+        spent = 0.0
+        while not self._closed.wait(max(INTERVAL, spent / SHARE)):
+            began = time.monotonic()
+            with suppress(StoreError, sqlite3.Error):  # whoever keeps a result is told; this is tried again
+                self._write_measured()
+            spent = time.monotonic() - began
+
+    def _write_measured(self) -> None:
+        with self._lock:
+            self._take_queued()
+            if not self._waiting:
+                return
+            points = [(id, *point) for id, (*_, points) in self._waiting.items() for point in points.values()]
+            with self._transaction() as db:
+                again = [(id, min(points)) for id, (*_, points) in self._waiting.items()]
+                db.executemany("DELETE FROM training_points WHERE run = ? AND step >= ?", again)
+                begun = [(id, run.model_dump_json(), run.model.title, n) for id, (run, n, _) in self._waiting.items()]
+                db.executemany("INSERT OR IGNORE INTO training VALUES (?, ?, ?, ?)", begun)
+                db.executemany("INSERT INTO training_points VALUES (?, ?, ?, ?, ?)", points)
+            self._waiting.clear()
+
+    def _take_queued(self) -> None:
+        while not self._queue.empty():
+            run, event, time = self._queue.get()
+            data = event.points[run.id]
+            *_, points = self._waiting.setdefault(run.id, (run, event.steps, {}))
+            for later in [step for step in points if step > event.step]:
+                del points[later]
+            points[event.step] = event.step, finite(data["accuracy"]), time, _json(data)
 
     def add_results(self, results: list[Ended], device: str) -> None:
         """Keep the results of runs that ended."""
@@ -47,7 +106,10 @@ class Writer:
                 with write_errors(self._path):
                     write_whole(self._weights / f"{result.run.id}.safetensors", result.weights)
         with self._transaction() as db:
+            self._take_queued()
             for result in results:
+                self._waiting.pop(result.run.id, None)
+                _forget_training(db, result.run.id)
                 row = _row(result, device)
                 names, marks = ", ".join(row), ", ".join("?" * len(row))
                 db.execute(f"INSERT INTO runs ({names}) VALUES ({marks})", tuple(row.values()))
@@ -63,10 +125,24 @@ class Writer:
         with self._transaction() as db:
             db.execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (run, attempt, error, traceback, now()))
 
+    def close(self) -> None:
+        """Write what is waiting, and let go of the store."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()
+        with suppress(StoreError, sqlite3.Error):
+            self._write_measured()
+        self._connection.close()
+
 
 def now() -> str:
     """The time in UTC, to the second."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime()) + " UTC"
+
+
+def _forget_training(db: sqlite3.Connection, run: str) -> None:
+    for table in ("training", "training_points"):
+        db.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
 
 
 def _row(result: Ended, device: str) -> dict[str, Any]:

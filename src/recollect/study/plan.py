@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 
 import torch
 
-from recollect.store.labels import run_labels
+from recollect.store.labels import configurations, run_labels
 from recollect.store.store import Store
 from recollect.study.cost import CPU, Work, gpu_seconds, kind_of, outline_of, row_flops, work_of
 from recollect.study.packing import cohort_size, pack
 from recollect.study.run import Grid
-from recollect.study.search.base import configurations
 from recollect.train.cohort import Cohort
 from recollect.train.device import cores
 from recollect.train.loop import measured

@@ -8,14 +8,13 @@ import yaml
 from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from recollect.analysis.window import THRESHOLD
-from recollect.models.presets import with_preset
+from recollect.sources import with_preset, with_protocol
 from recollect.spec import Spec, SpecError, explain
 from recollect.store import DEFAULT_STORE
 from recollect.study.grid import count, matches, put, unfold, zipped
 from recollect.study.search.base import Search, as_search
 from recollect.study.values import plain
 from recollect.tasks import as_task
-from recollect.train.protocols import with_protocol
 from recollect.train.spec import RunSpec
 
 if TYPE_CHECKING:

@@ -84,6 +84,7 @@ class Trainer:
             self.watch(job.runs, report)
         if isinstance(report, Measured):
             job.ending = report.ending
+            self.writer.add_measured(job.runs, report)
         elif isinstance(report, Ended):
             job.ended.append(report)
             if len(job.ended) == job.ending:

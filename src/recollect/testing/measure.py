@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from recollect.rng import seeded
+from recollect.spec.files import line_of
 
 Make = Callable[[], nn.Module]
 
@@ -95,5 +96,5 @@ def call(module: nn.Module, method: str, *args: Any) -> Any:
 
 
 def summary(error: Exception) -> str:
-    """An error in one line."""
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    """An error in one line, with the line of the user's code that raised it."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]} ({line_of(error)})"

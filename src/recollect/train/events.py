@@ -47,6 +47,8 @@ class Measured:
     """By run id."""
     ending: int = 0
     """How many members end here: their results follow at once."""
+    points: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Everything measured, by run id: the last point of each curve."""
 
 
 @dataclass

@@ -31,8 +31,8 @@ def train(
 ) -> Iterator[Event]:
     """Train runs of one shape together, from the start or from a snapshot with all of them in it.
 
-    Gives each run's result when it ends, a note at each measurement, a snapshot each time `every` seconds or more have passed (0: after each step), and
-    one as soon as `stop` says so: it is asked after each step. Results bring the trained weights along where `weights` asks for them.
+    Yields a note at each measurement, each run's result when it ends (with trained weights where `weights` is set), a snapshot
+    after every `every` seconds (0: after each step), and one as soon as `stop`, which is called after each step, returns True.
     """
     cohort = Cohort(runs, torch.device(device))
     done = restore(cohort, saved) if saved else 0
@@ -58,7 +58,8 @@ def _train(
             a_step = (time.monotonic() - since) / spec.cadence
             endings = endings_of(cohort, accuracy, last)
             by_run = dict(zip((run.id for run in cohort.runs), accuracy, strict=True))
-            yield Measured(step + 1, spec.total_steps, by_run, len(endings))
+            points = {run.id: curve[-1] for run, curve in zip(cohort.runs, cohort.records.curves, strict=True)}
+            yield Measured(step + 1, spec.total_steps, by_run, len(endings), points)
             yield from results(cohort, endings, step + 1, weights)
             stay = [i for i in range(len(cohort)) if i not in endings]
             cohort.keep(stay, compiled_anew=False)

@@ -8,8 +8,8 @@ and walks over rows, the next of which are read while it is busy with gelu and i
 and dh stay in registers for the products that add to dW_1 and dW_2; only dh is written down, for dx, a plain product. Weights
 may be in float32 and rows in 16 bits: weights are rounded for the products, their gradients, summed in float32, are not.
 
-gelu(h) = h share(h), where share is the normal distribution function: here a sigmoid of an odd polynomial in h, fitted so that
-gelu is off by at most 4e-6 and its slope by 1.4e-5. erf would take most of the time.
+gelu(h) = h share(h), where share is the normal distribution function: here a sigmoid of an odd polynomial in h, fitted by
+benchmarks/fit_activations.py. gelu is off by at most 4e-6 and its slope by 1.3e-5. erf would take most of the time.
 
 Shapes: x, y (groups, tokens, width), W_1 (groups, hidden, width), b_1 (groups, hidden), W_2 (groups, width, hidden),
 b_2 (groups, width).
@@ -79,7 +79,7 @@ def _options(x: Tensor, hidden: int, rows: int, part: int, warps: int, ahead: in
 @triton.jit
 def _share(h):
     u = h * h
-    p = h * (-2.30207522 + u * (-0.105166848 + u * (3.30162183e-4 + u * (9.32499354e-5 + u * -3.47667833e-6))))
+    p = h * (-2.30203652 + u * (-0.105198519 + u * (3.39971968e-4 + u * (9.21284439e-5 + u * -3.43124522e-6))))
     d = 1 + tl.exp2(p)
     return tl.rsqrt(d * d)  # 1 / d in a third of a division's instructions
 
@@ -88,7 +88,7 @@ def _share(h):
 def _slope(h, share):
     """The derivative of gelu: share + h share (1 - share) p'(h), p without its factor -log2(e)."""
     u = h * h
-    dp = 1.59567695 + u * (0.218688312 + u * (-1.14425493e-3 + u * (-4.52451509e-4 + u * 2.1688648e-5)))
+    dp = 1.59565013 + u * (0.21875417 + u * (-1.17825305e-3 + u * (-4.47009998e-4 + u * 2.14052216e-5)))
     a = h * share
     return share + (a - a * share) * dp
 

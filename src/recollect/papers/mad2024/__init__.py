@@ -13,8 +13,8 @@ from recollect.papers.item import Drawing, Item, Paper
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.mad2024.settings import NAME, PUBLISHED, TASKS, accuracies, model, score, studies
 from recollect.papers.questions import Finding, all_of, at_least, exceeds
+from recollect.sources.mad2024 import SOURCE
 from recollect.study.spec import Study
-from recollect.train.protocols import UNKNOWN
 
 MIXERS: dict[str, Any] = {
     "attention": {"kind": "attention", "heads": 16},
@@ -162,7 +162,4 @@ SCORE = Item(
         "paper": "All 66 settings, one seed; published numbers are those of the papers named in PUBLISHED.",
     },
 )
-PAPER = Paper(
-    NAME, "Poli et al., Mechanistic design and scaling of hybrid architectures (MAD)", (SCORE,), ("tiny", "medium", "paper"),
-    UNKNOWN[NAME],
-)  # fmt: skip
+PAPER = Paper(NAME, SOURCE.title, (SCORE,), ("tiny", "medium", "paper"), SOURCE.unknown)

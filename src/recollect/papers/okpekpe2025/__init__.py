@@ -8,15 +8,16 @@ from recollect.papers.okpekpe2025.decay import DECAY
 from recollect.papers.okpekpe2025.depth import DEPTH
 from recollect.papers.okpekpe2025.diagrams import FIG8
 from recollect.papers.okpekpe2025.dynamics import FIG6
-from recollect.papers.okpekpe2025.settings import MINUTES, NAME, UNKNOWN
+from recollect.papers.okpekpe2025.settings import MINUTES
 from recollect.papers.okpekpe2025.widths import FIG2, FIG3, FIG4, FIG11, FIG12
 from recollect.papers.okpekpe2025.windows import FIG1, FIG7
+from recollect.sources.okpekpe2025 import SOURCE
 
 PAPER = Paper(
-    NAME,
-    "Okpekpe & Orvieto, Revisiting associative recall in modern recurrent models",
+    SOURCE.name,
+    SOURCE.title,
     (FIG1, FIG2, FIG3, FIG4, FIG5, TABLE1, FIG6, TABLE2, TABLE3, TABLE4, FIG7, DEPTH, DECAY, FIG8, FIG11, FIG12, FILLER, STOPPING,
      READINGS, VARIANTS),
-    unknown=UNKNOWN,
+    unknown=SOURCE.unknown,
     minutes=MINUTES,
 )  # fmt: skip

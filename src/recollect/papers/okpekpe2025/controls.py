@@ -20,11 +20,13 @@ from recollect.papers.okpekpe2025.settings import (
     ABLATION_WIDTH,
     AROUND,
     FINE,
+    FOUR_RATES,
     LONGER,
     NAME,
     SETTINGS,
     differs,
     model,
+    rates_at,
     study,
     tasks,
     train,
@@ -36,8 +38,10 @@ STOP = 0.99
 """The accuracy above which Zoology's code ends a run."""
 TWO_LAYERS = ["attention", "mamba", "hyena", "h3", "rwkv"]
 ONE_LAYER = [{"kind": "mamba", "conv": False}, "s6", {"kind": "attention", "conv": "v"}]
-RATES = {"tiny": FINE["tiny"][4:9:2], "small": FINE["small"][2:9], "medium": AROUND, "paper": None}
+RATES = {"tiny": FINE["tiny"][4:9:2], "small": FINE["small"][2:9], "medium": FOUR_RATES, "paper": None}
 """Those around the best."""
+EDGES = {"mamba": rates_at(6, 7, 9, 11, 12), "attention": rates_at(2, 3, 6, 9, 10)}
+"""Of `medium`: rates on both sides of each edge of a model's window in Figure 1."""
 
 
 def filler_studies(scale: Scale) -> list[Study]:
@@ -47,9 +51,15 @@ def filler_studies(scale: Scale) -> list[Study]:
     task = [one for filler in ("blank", "random") for one in tasks(scale, SETTINGS[scale][:1], filler=filler)]
     two = [model(mixer, scale, WIDTH[scale], 2) for mixer in (TWO_LAYERS[:2] if scale == "tiny" else TWO_LAYERS)]
     one = [model(mixer, scale, ABLATION_WIDTH[scale], 1) for mixer in ONE_LAYER]
-    grids = {"filler": two} if scale == "tiny" else {"filler": two, "filler-one": one}
-    how = train(scale, RATES[scale], **short)
-    return [Study(name=f"{NAME}.{part}.{scale}", model=models, task=task, train=how) for part, models in grids.items()]
+    grids = {"filler": (two, RATES[scale]), "filler-one": (one, RATES[scale])}
+    if scale == "tiny":
+        del grids["filler-one"]
+    if scale == "medium":  # windows of the two that solve
+        grids |= {"filler": (two[2:], RATES[scale]), "filler-windows": (two[:2], AROUND)}
+    return [
+        Study(name=f"{NAME}.{part}.{scale}", model=models, task=task, train=train(scale, rates, **short))
+        for part, (models, rates) in grids.items()
+    ]
 
 
 def draw_filler(evidence: Evidence, caption: str) -> Drawing:
@@ -110,7 +120,6 @@ OF_WINDOWS: dict[str, dict[str, Any]] = {
     "Mamba's own block twice, no MLP": {"mixer": "mamba", "layers": 4, "mlp": "none"},
     "the same, PyTorch's initial maps": {"mixer": {"kind": "mamba", "init": "pytorch"}, "layers": 4, "mlp": "none"},
     "Mamba, step-size bias zero": {"mixer": {"kind": "mamba", "dt_init": "zero"}},
-    "Mamba, mimetic start": {"mixer": {"kind": "mamba", "mimetic": True}},
     "Mamba, dropout 0.1": {"mixer": "mamba", "dropout_embedding": 0.1},
     "attention": {"mixer": "attention"},
     "attention, dropout 0.1": {"mixer": {"kind": "attention", "dropout": 0.1}, "dropout_embedding": 0.1},
@@ -123,7 +132,7 @@ OF_RECALL: dict[str, dict[str, Any]] = {
         f"attention, {how} convolution on {part}": {
             "mixer": {"kind": "attention", "conv": part, **({} if how == "causal" else {"conv_causal": False})}
         }
-        for part in "kvq"
+        for part in "kv"
         for how in ("causal", "centred")
     },
 }
@@ -143,6 +152,8 @@ def _studies(scale: Scale) -> dict[str, Study]:
         width = (WIDTH if name in OF_WINDOWS else ABLATION_WIDTH)[scale]
         spec = model(mixer, scale, width, layers, **given)
         rates = FINE["tiny"][6:9:2] if scale == "tiny" and name in OF_WINDOWS else RATES[scale]
+        if scale == "medium" and name in OF_WINDOWS:
+            rates = EDGES[mixer if isinstance(mixer, str) else mixer["kind"]]
         how = ({"steps": LONGER} if name in OF_WINDOWS else {"batch": 64}) if scale == "tiny" else {}
         found[name] = study(f"reading-{place}", scale, [spec], SETTINGS[scale][:1], rates=rates, **how)
     return found
@@ -164,7 +175,7 @@ def draw_readings(evidence: Evidence, caption: str) -> Drawing:
 
 
 _OURS = "Not in the paper: a control."
-_MEDIUM = "Two layers: width 64; one layer: width 128; 7 rates."
+_MEDIUM = "Two layers: width 64; one layer: width 128; 3 to 7 rates."
 FILLER = Item(
     "filler", "Control: blank and random filler", "whether the filler decides which models solve, and their windows",
     draw_filler, filler_studies, (),

@@ -54,10 +54,17 @@ def studies(scale: Scale) -> list[Study]:
     else:
         task = {"kind": "copy", "packed": True}
         train = {"protocol": "jelassi2024", "lr": axis("logspace", 1e-5, 1e-1, 17)}
-        if scale == "medium":
-            train |= {"lr": axis("logspace", 1e-5, 1e-3, 5), "precision": "bfloat16"}
-    seeds = SEEDS[scale][: 2 if scale == "medium" else None]
-    return [Study(name=f"{NAME}.copy.{scale}", task=task, model=models(scale), train={**train, "seed": seeds})]
+    how = {**train, "seed": SEEDS[scale]}
+    if scale != "medium":
+        return [Study(name=f"{NAME}.copy.{scale}", task=task, model=models(scale), train=how)]
+    attention, base, deep, wide = models(scale)  # only two of them have windows to be compared
+    rates = axis("logspace", 1e-5, 1e-3, 5)
+    grids = {"copy": ([attention, wide], rates), "copy-others": ([base, deep], rates[2:])}
+    how |= {"seed": SEEDS[scale][:2], "precision": "bfloat16"}
+    return [
+        Study(name=f"{NAME}.{part}.{scale}", task=task, model=each, train={**how, "lr": lr})
+        for part, (each, lr) in grids.items()
+    ]
 
 
 def _runs(evidence: Evidence, mixer: str, deep: bool = False, wide: bool = False) -> pd.DataFrame:

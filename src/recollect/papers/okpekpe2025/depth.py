@@ -5,7 +5,7 @@ from recollect.papers.estimates import NotEnough
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.okpekpe2025.cells import printed
-from recollect.papers.okpekpe2025.settings import ALL, FINE, FOUR_RATES, MAIN, differs, model, study
+from recollect.papers.okpekpe2025.settings import ALL, FINE, MAIN, THREE_RATES, differs, model, study
 from recollect.papers.okpekpe2025.widths import best_table
 from recollect.papers.questions import Finding, every, exceeds, not_
 from recollect.study.spec import Study
@@ -15,10 +15,10 @@ ADDS = 0.05
 
 
 def depth_studies(scale: Scale) -> list[Study]:
-    """One to four layers at one width; at `tiny` to three."""
+    """One to four layers at one width; at `tiny` to three, at `medium` without three."""
     if scale == "medium":  # one and two layers are those of fig3 and fig1
-        deep = [model(mixer, scale, 64, [1, 2, 3, 4]) for mixer in ("attention", "mamba")]
-        return [study("depth", scale, deep, rates=FOUR_RATES)]
+        deep = [model(mixer, scale, 64, [1, 2, 4]) for mixer in ("attention", "mamba")]
+        return [study("depth", scale, deep, rates=THREE_RATES)]
     width = {"tiny": 32, "small": 64, "paper": 128}[scale]
     mixers, layers = (["attention", "mamba"], [1, 2, 3]) if scale == "tiny" else (MAIN, [1, 2, 3, 4])
     settings = {"paper": [(256, 16)]}.get(scale)
@@ -66,6 +66,6 @@ DEPTH = Item(
         "Setting and width of the sentence in section 4 are not stated: (256, 16), width 128.",
         tiny="At most three layers.",
         small="Width 64.",
-        medium="Width 64, four rates.",
+        medium="Width 64; 1, 2 and 4 layers, three rates.",
     ),
 )

@@ -15,14 +15,13 @@ from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.okpekpe2025.cells import pairs, printed
 from recollect.papers.okpekpe2025.settings import (
-    AROUND,
     MAIN,
-    SEEDS,
     SETTINGS,
     SIX_RATES,
     WIDTHS,
     differs,
     model,
+    rates_at,
     study,
 )
 from recollect.papers.okpekpe2025.widths import ONE_PAIR
@@ -33,17 +32,14 @@ from recollect.study.spec import Study
 def studies(scale: Scale) -> list[Study]:
     """The one-layer models of Figure 3 at (256, 16), which the short version names."""
     if scale == "medium":  # the widths that the figure shows, and the rates around the best
-        parts = {"attention": (256, AROUND[:3], 3), "mamba": (64, AROUND[2:6], 3), "hyena": (512, AROUND[1:3], 2)}
+        parts = {
+            "attention": (256, rates_at(5, 7)),
+            "mamba": (64, rates_at(8, 9, 10)),
+            "hyena": (512, rates_at(7)),
+        }
         return [
-            study(
-                f"dynamics-{mixer}",
-                scale,
-                [model(mixer, scale, width, 1)],
-                [(256, 16)],
-                rates=rates,
-                seed=SEEDS[scale][:n],
-            )
-            for mixer, (width, rates, n) in parts.items()
+            study(f"dynamics-{mixer}", scale, [model(mixer, scale, width, 1)], [(256, 16)], rates=rates)
+            for mixer, (width, rates) in parts.items()
         ]
     setting = [(256, 16)] if scale == "paper" else SETTINGS[scale]
     rates = SIX_RATES if scale == "tiny" else None
@@ -178,7 +174,7 @@ FIG6 = Item(
         "(256, 16) by the short version; width: the smallest that solves, for attention the largest.",
         tiny="Smallest width that solves; where none does, the largest.",
         small="Smallest width that solves; where none does, the largest.",
-        medium="MQAR (256, 16) in this item; attention of width 256, Mamba of 64, Hyena of 512, 2 to 4 rates each.",
+        medium="MQAR (256, 16) in this item; attention of width 256, Mamba of 64, Hyena of 512, 1 to 3 rates each.",
     ),
     needs=("curves",),
 )

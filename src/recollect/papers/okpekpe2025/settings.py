@@ -1,6 +1,7 @@
 """The settings of Okpekpe & Orvieto at each scale, and the grids that its items are views of.
 
-The task is Zoology's, whose code the authors ran: blank filler, keys asked in the released generator's order (`UNKNOWN`).
+The task is Zoology's, whose code the authors ran: blank filler, keys asked in the released generator's order.
+What no version of the paper states is in `sources/okpekpe2025.py`.
 `paper` is appendix A.2 as printed. `medium` has its 50 epochs at the settings and widths that decide a claim, in bfloat16: an
 hour of one GPU. `small` has one setting, two widths and 6 epochs of smaller batches, which make as many steps as 12 epochs of the
 paper's. `tiny` has 16 tokens, 4 pairs and 32 words, widths 8 to 32 and at most 1,000 steps (2-layer models 2,500), and ends a run
@@ -12,12 +13,12 @@ from typing import Any
 
 from recollect.analysis.window import ZOOLOGY_RATES
 from recollect.papers.judge import Scale
+from recollect.sources.base import chosen_text
+from recollect.sources.okpekpe2025 import SOURCE
 from recollect.study.grid import axis
 from recollect.study.spec import Study
-from recollect.train.protocols import UNKNOWN as OF_PROTOCOLS
-from recollect.train.protocols import Unknown
 
-NAME = "okpekpe2025"
+NAME = SOURCE.name
 SEEDS = {"tiny": [42, 123], "small": [42, 123, 777], "medium": [42, 123, 777], "paper": [42, 123, 777]}
 FIVE_SEEDS = [*SEEDS["medium"], 1234, 2025]
 """Of `medium`, where a mean over seeds decides a claim."""
@@ -28,11 +29,17 @@ FINE = {
     "paper": sorted({*axis("logspace", 1e-5, 1e-1, 17), *(float(f"{rate:.12g}") for rate in ZOOLOGY_RATES)}),
 }
 """The finer grid, Zoology's four rates among it."""
-AROUND = [FINE["medium"][place] for place in (3, 5, 7, 8, 9, 10, 11)]
-FOUR_RATES = [FINE["medium"][place] for place in (5, 7, 9, 11)]
-"""Of `medium`: seven rates from 1e-4 to 4.6e-2, and four from 4.6e-4, so that the best has one on either side."""
 ABOVE = axis("logspace", 1e-5, 10 ** (-1 / 3), 15)[13:]
 """Of `medium`: the next two rates, as one seed of Mamba still solves at 0.1."""
+
+
+def rates_at(*places: int) -> list[float]:
+    """Rates of `medium` by their place in its finer grid, three to a decade: 3 is 1e-4, 9 is 1e-2."""
+    return [FINE["medium"][place] for place in places]
+
+
+AROUND, FOUR_RATES, THREE_RATES = rates_at(3, 5, 7, 8, 9, 10, 11), rates_at(5, 7, 9, 11), rates_at(5, 7, 9)
+"""Of `medium`: from 1e-4 to 4.6e-2, and fewer around what is best in Figure 1, so that the best has one on either side."""
 SETTINGS = {
     "tiny": [(16, 4)], "small": [(64, 4)], "medium": [(64, 4)], "paper": [(64, 4), (128, 8), (256, 16), (512, 64)],
 }  # fmt: skip
@@ -41,8 +48,8 @@ DENSE = {"tiny": (16, 4), "small": (64, 16), "medium": (64, 16), "paper": (256, 
 """Figure 4: as many pairs as the length holds."""
 HARDEST = {"tiny": (16, 4), "small": (64, 4), "medium": (64, 4), "paper": (512, 64)}
 """Tables 2 to 4: one pair of 64 is 2 %."""
-WIDTHS = {"tiny": [8, 16, 32], "small": [64, 128], "medium": [64, 256], "paper": [64, 128, 256, 512, 1024, 2048]}
-"""Of one-layer models."""
+WIDTHS = {"tiny": [8, 16, 32], "small": [64, 128], "paper": [64, 128, 256, 512, 1024, 2048]}
+"""Of one-layer models; at `medium` each item has its own."""
 ABLATION_WIDTH = {"tiny": 32, "small": 128, "medium": 128, "paper": 256}
 """Tables 2 and 3, and the controls of one-layer models."""
 POSITIONS_WIDTH = {"tiny": 32, "small": 64, "medium": 64, "paper": 256}
@@ -63,23 +70,6 @@ ALL = ["attention", "based", "h3", "hyena", "rwkv", "mamba"]
 RECURRENT = ["h3", "hyena", "rwkv", "mamba"]
 MAIN = ["attention", "hyena", "mamba"]
 """The models of Figure 1, and of the main text's Figures 2 and 3: which, the text does not say."""
-UNKNOWN: tuple[Unknown, ...] = (
-    *OF_PROTOCOLS[NAME],
-    Unknown("task.filler", "blank", "Zoology's figure 2 has it in every version; its class default is random", "filler"),
-    Unknown("task.variant", "zoology", "keys are asked in the order of the released generator", "variants"),
-    Unknown("task.roles", "split", "the text has one vocabulary, Zoology's code a half for keys and a half for values"),
-    Unknown("model.mlp", "gelu", "a layer is a mixer and an MLP, Mamba's too; Zoology's block for Mamba has none", "readings"),
-    Unknown("model.mlp_ratio", "4", "Zoology's class default is 1"),
-    Unknown("model.mixer.dt_init", "published", "Zoology's block for mixers with an MLP zeroes Mamba's step-size bias",
-            "readings"),
-    Unknown("model.mixer of S6 + MLP", "the scan alone", "whether it keeps Mamba's convolution", "readings"),
-    Unknown("model.mixer.conv_causal", "true", "the convolutions of Tables 2 and 3; kernel 4, no activation", "readings"),
-    Unknown("model.dropout_embedding", "0", "Zoology's figure 2 drops 0.1 of embeddings and attention weights", "readings"),
-    Unknown("model.tie", "true", "whether the head is the embedding"),
-    Unknown("model.positions", "learned", "the text gives positions to attention and Based, and no kind"),
-    Unknown("setting and width", "each item's small print", "of Figures 1, 6 and 7 and of Tables 2 to 4"),
-)  # fmt: skip
-"""What no version of the paper states, what is taken here, and the item that shows whether it matters."""
 
 _TINY = (
     "MQAR with 16 tokens, 4 pairs and 32 words; fresh rows, batch 32, at most 1,000 steps (ends at 99 %), head not tied, "
@@ -90,10 +80,7 @@ _SMALL = (
     "pairs), bfloat16."
 )
 _MEDIUM = "50 epochs as in the paper, bfloat16; MQAR (64, 4)."
-_CHOSEN = (
-    "Not stated, so chosen: blank filler in Zoology's order, accuracy at the last step, an MLP after Mamba too, causal "
-    "convolutions, no dropout, learning rates, tied head, cosine decay, learned positions."
-)
+_CHOSEN = chosen_text(SOURCE.unknown)
 DIFFERS: dict[Scale, str] = {
     "tiny": _TINY, "small": f"{_SMALL} {_CHOSEN}", "medium": f"{_MEDIUM} {_CHOSEN}", "paper": _CHOSEN,
 }  # fmt: skip
@@ -154,9 +141,14 @@ def study(
 
 def one_layer(scale: Scale) -> list[Study]:
     """Figures 3 and 12; at `medium` without Based, which no claim is about."""
-    if scale == "medium":
-        models = [model(mixer, scale, WIDTHS[scale], 1) for mixer in ALL if mixer != "based"]
-        return [study("one-layer", scale, models, rates=FOUR_RATES)]
+    if scale == "medium":  # attention and Mamba of width 128 are those of Table 2
+        narrow = [model(mixer, scale, 64, 1) for mixer in ALL if mixer != "based"]
+        wide = [model(mixer, scale, 256, 1) for mixer in RECURRENT if mixer != "mamba"]
+        solved = [model(mixer, scale, 128, 1) for mixer in ("attention", "mamba")]
+        return [
+            study("one-layer", scale, narrow, rates=FOUR_RATES),
+            study("one-layer-wide", scale, [*wide, *solved], rates=THREE_RATES),
+        ]
     rates = SIX_RATES if scale == "tiny" else None
     return [study("one-layer", scale, [model(mixer, scale, WIDTHS[scale], 1) for mixer in ALL], rates=rates)]
 
@@ -168,8 +160,13 @@ def two_layers(scale: Scale) -> list[Study]:
             study("two-layers", scale, [model(mixer, scale, 32, 2) for mixer in MAIN], rates=SIX_RATES, steps=LONGER)
         ]
     if scale == "medium":
-        longer = study("two-layers", scale, [model(mixer, scale, 64, 2) for mixer in MAIN], [(128, 8)], rates=AROUND)
-        return [*windows(scale), longer]
+        longer = [
+            study(
+                "two-layers", scale, [model(mixer, scale, 64, 2) for mixer in MAIN], [(128, 8)], rates=AROUND, epochs=25
+            ),
+            study("two-layers-long", scale, [model("mamba", scale, 64, 2)], [(256, 16)], rates=rates_at(7, 8, 9)),
+        ]
+        return [*windows(scale), *longer]
     return [study("two-layers", scale, [model(mixer, scale, WIDTHS[scale], 2) for mixer in ALL])]
 
 

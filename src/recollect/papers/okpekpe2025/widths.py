@@ -12,11 +12,11 @@ from recollect.papers.okpekpe2025.cells import cells, pairs, printed
 from recollect.papers.okpekpe2025.settings import (
     ALL,
     DENSE,
-    FOUR_RATES,
     LONGER,
     MAIN,
     RECURRENT,
     SIX_RATES,
+    THREE_RATES,
     WIDTHS,
     differs,
     model,
@@ -174,7 +174,8 @@ FIG2, FIG11 = (
         draw_widths(f"{title}: accuracy of 2-layer models against width", models), two_layers, claims,
         differs(
             "Zoology's official values are not drawn: the text does not give them.",
-            tiny=_TWO_LAYERS, medium="Width 64 (Hyena also 128); also MQAR (128, 8), with 7 rates.",
+            tiny=_TWO_LAYERS,
+            medium="Width 64 (Hyena also 128); also MQAR (128, 8), 25 epochs and 7 rates, and Mamba on (256, 16), 3 rates.",
         ),
     )
     for name, title, models, claims in (("fig2", "Figure 2", MAIN, TWO_LAYER_CLAIMS), ("fig11", "Figure 11", ALL, ()))
@@ -183,7 +184,10 @@ FIG3, FIG12 = (
     Item(
         name, "One-layer models against width", "recurrent models gain with width, attention stays at one pair",
         draw_widths(f"{title}: accuracy of 1-layer models against width", models), one_layer, claims,
-        differs("Based has both of its parts in its one layer.", medium="Widths 64 and 256, four rates, no Based."),
+        differs(
+            "Based has both of its parts in its one layer.",
+            medium="Widths 64 (four rates) and 256 (attention and Mamba: 128; three rates), no Based.",
+        ),
     )
     for name, title, models, claims in (("fig3", "Figure 3", MAIN, ONE_LAYER_CLAIMS), ("fig12", "Figure 12", ALL, ()))
 )  # fmt: skip
@@ -201,7 +205,7 @@ def fig4_studies(scale: Scale) -> list[Study]:
     if scale == "medium":  # what tells width, depth and parameters apart
         sizes = ((64, [1, 2]), (256, 1))
         models = [model(mixer, scale, width, layers) for mixer in ("attention", "mamba") for width, layers in sizes]
-        return [study("scaling", scale, models, [DENSE[scale]], rates=FOUR_RATES)]
+        return [study("scaling", scale, models, [DENSE[scale]], rates=THREE_RATES)]
     widths = [64, 256] if scale == "small" else WIDTHS[scale]
     mixers = MAIN if scale == "small" else ALL
     return [study("scaling", scale, [model(mixer, scale, widths, [1, 2]) for mixer in mixers], [DENSE[scale]])]
@@ -274,6 +278,6 @@ FIG4 = Item(
     differs(
         tiny="Attention and Mamba of widths 8 and 32 with one layer, attention of width 32 with two, six rates.",
         small="Widths 64 and 256 in this item.",
-        medium="16 pairs, attention and Mamba, width 64 with 1 and 2 layers and 256 with 1, four rates.",
+        medium="16 pairs, attention and Mamba, width 64 with 1 and 2 layers and 256 with 1, three rates.",
     ),
 )

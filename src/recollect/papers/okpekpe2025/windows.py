@@ -8,12 +8,12 @@ from recollect.papers.judge import Evidence, Scale
 from recollect.papers.okpekpe2025 import stability
 from recollect.papers.okpekpe2025.settings import (
     DIFFERS,
-    FINE,
     LARGER_BATCH,
     SETTINGS,
     WIDTHS,
     differs,
     model,
+    rates_at,
     study,
     two_layers,
     windows,
@@ -66,22 +66,39 @@ FIG1 = Item(
 NEWER = ["mamba", "mamba2", "deltanet"]
 
 
-def _widths(scale: Scale) -> list[int]:
-    return {"tiny": [32], "medium": [64, 128]}.get(scale) or [width for width in WIDTHS[scale] if width <= 256]
-
-
 def fig7_studies(scale: Scale) -> list[Study]:
-    """Mamba, Mamba2 and DeltaNet with one layer, widths to 256."""
-    models = [model(mixer, scale, _widths(scale), 1) for mixer in NEWER]
-    rates = FINE[scale][3:] if scale == "medium" else None
-    return [study("newer", scale, models, SETTINGS[scale][-1:], rates=rates, **LARGER_BATCH[scale])]
+    """Mamba, Mamba2 and DeltaNet with one layer, widths to 256; at `medium` also attention's runs of Figure 1."""
+    if scale == "medium":
+        return [
+            study(
+                "newer",
+                scale,
+                [model(mixer, scale, 128, 1) for mixer in NEWER],
+                rates=rates_at(3, 5, 6, 7, 8, 9, 10, 11),
+            ),
+            study(
+                "newer-narrow",
+                scale,
+                [model(mixer, scale, 64, 1) for mixer in NEWER[1:]],
+                rates=rates_at(3, 5, 7, 9, 10, 11),
+            ),
+            study("newer-attention", scale, [model("attention", scale, WIDTH[scale], 2)]),
+        ]
+    widths = [32] if scale == "tiny" else [width for width in WIDTHS[scale] if width <= 256]
+    models = [model(mixer, scale, widths, 1) for mixer in NEWER]
+    return [study("newer", scale, models, SETTINGS[scale][-1:], **LARGER_BATCH[scale])]
 
 
 def draw_fig7(evidence: Evidence, caption: str) -> Drawing:
     """Accuracy against learning rate, a panel per width."""
     runs = evidence.runs
     if len(runs):
-        runs = runs.assign(width=[f"width {width}" for width in runs["model.width"]])
+        depth = runs["model.layers"]
+        named = [
+            name if layers == 1 else f"{name}, {layers} layers"
+            for name, layers in zip(runs["model"], depth, strict=True)
+        ]
+        runs = runs.assign(width=[f"width {width}" for width in runs["model.width"]], model=named)
     table = summary(runs, ["width", "model", "train.lr"])
     figure = lines_figure(
         table, "train.lr", "model", "width", title="Newer 1-layer models", caption=caption, xlabel="learning rate",
@@ -100,7 +117,7 @@ FIG7 = Item(
     differs(
         "Setting (64, 4); which one the paper shows is not stated.",
         tiny="Batch 64 in this item.",
-        medium="Widths 64 and 128, 10 rates from 1e-4.",
+        medium="Width 128, 8 rates from 1e-4; Mamba2 and DeltaNet also of width 64, 6 rates. Attention is that of Figure 1.",
         paper="The hardest setting; which one the paper shows is not stated.",
     ),
 )

@@ -7,20 +7,20 @@ from recollect.papers.retrievit2026.efficiency import FIG3A, FIG3B, FIG3C, FIG7A
 from recollect.papers.retrievit2026.extrapolation import FIG4B, FIG4C, FIG12, RESIDUAL
 from recollect.papers.retrievit2026.locality import FIG10, FIG11, FIG21, FIG22
 from recollect.papers.retrievit2026.positions import FIG8, FIG13, FIG17, FIG18, FIG19_RIGHT
-from recollect.papers.retrievit2026.settings import NAME, view
+from recollect.papers.retrievit2026.settings import view
 from recollect.papers.retrievit2026.shown import FIG1, FIG2, FIG4A, TABLE1, TABLE2
 from recollect.papers.retrievit2026.spirals import FIG9, FIG20
 from recollect.papers.retrievit2026.tying import TYING
-from recollect.train.protocols import UNKNOWN
+from recollect.sources.retrievit2026 import SOURCE
 
 PAPER = Paper(
-    NAME,
-    "Pantazopoulos et al., Retrievit: In-context Retrieval Capabilities of Transformers, State Space Models, and Hybrids",
+    SOURCE.name,
+    SOURCE.title,
     (
         FIG1, FIG2, TABLE1, TABLE2, FIG3A, FIG3B, FIG3C, FIG4A, FIG4B, FIG4C, FIG5, FIG6, FIG7A, FIG7B, FIG7C, FIG8, FIG9, FIG10,
         FIG11, FIG12, FIG13, FIG14, FIG15, FIG16, FIG17, FIG18, FIG19, FIG19_RIGHT, FIG20, FIG21, FIG22, TYING, RESIDUAL,
     ),
-    unknown=UNKNOWN[NAME],
+    unknown=SOURCE.unknown,
     minutes={"all": 59.0},  # measured, in one piece
     looks_at=lambda evidence: view(evidence)["id"],
 )  # fmt: skip

@@ -15,7 +15,7 @@ from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding, all_of, at_least, at_most, every, exceeds, not_
-from recollect.papers.retrievit2026.settings import FIVE, TITLES, blocks, differs, learnt, of, studies, study, view
+from recollect.papers.retrievit2026.settings import FIVE, TITLES, blocks, differs, learnt, of, studies, view
 from recollect.study.spec import Study
 
 HIGHER, MISSES, RECENT, EVEN = 0.02, 0.3, 0.8, 0.2
@@ -111,7 +111,7 @@ def _studies(
         made = []
         for query in queries:
             task = "suffix-99" if query == "suffix" else "prefix-99"
-            made += [study(task, scale, task, FIVE)] if references else []
+            made += studies(task, scale, task, FIVE) if references else []
             made += studies(f"{query}-blocks-99", scale, task, blocks(scale)) if interleaved else []
         return made
 

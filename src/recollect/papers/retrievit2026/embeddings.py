@@ -9,7 +9,8 @@ import numpy as np
 
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.judge import Evidence, Scale
-from recollect.papers.retrievit2026.settings import HALF, differs, learnt, of, study, view
+from recollect.papers.retrievit2026 import settings
+from recollect.papers.retrievit2026.settings import HALF, differs, learnt, of, view
 from recollect.study.spec import Study
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
@@ -24,7 +25,7 @@ DIFFERS = differs(tiny=HEAD, small=HEAD)
 
 def studies(part: str, names: Sequence[str]) -> Callable[[Scale], list[Study]]:
     """These models in position retrieval."""
-    return lambda scale: [study(part, scale, "position", names)]
+    return lambda scale: settings.studies(part, scale, "position", names)
 
 
 def embeddings(

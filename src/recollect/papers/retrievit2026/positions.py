@@ -17,7 +17,7 @@ from recollect.papers.retrievit2026.settings import (
     TITLES,
     differs,
     families,
-    study,
+    studies,
     view,
 )
 from recollect.study.spec import Study
@@ -71,7 +71,7 @@ def draw_gates(evidence: Evidence, caption: str) -> Drawing:
 
 
 def _studies(part: str, names: Sequence[str]) -> Callable[[Scale], list[Study]]:
-    return lambda scale: [study(part, scale, "position", names)]
+    return lambda scale: studies(part, scale, "position", names)
 
 
 FIG8 = Item(
@@ -109,7 +109,7 @@ FIG17 = Item(
     "Position retrieval: training loss",
     "SSMs leave the plateau of ignorance first, Transformers late and at once",
     draw_loss,
-    lambda scale: [study("position", scale, "position", families(scale))],
+    lambda scale: studies("position", scale, "position", families(scale)),
     stages.FIG17,
     differs(paper="NoPE is drawn too."),
     ("curves",),

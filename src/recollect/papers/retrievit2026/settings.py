@@ -16,12 +16,14 @@ import pandas as pd
 
 from recollect.analysis.rates import at_best_rates, mean_accuracy
 from recollect.analysis.window import THRESHOLD
-from recollect.models.presets import preset
 from recollect.papers.estimates import NotEnough
 from recollect.papers.judge import Evidence, Scale, where
+from recollect.sources import preset
+from recollect.sources.base import chosen_text
+from recollect.sources.retrievit2026 import SOURCE
 from recollect.study.spec import Study
 
-NAME = "retrievit2026"
+NAME = SOURCE.name
 Fields = dict[str, Any]
 TaskName = Literal["suffix", "prefix", "suffix-99", "prefix-99", "position"]
 """N-gram retrieval with the query after or before the sequence, to 95 % or to 99 %, and position retrieval."""
@@ -61,6 +63,8 @@ class Setting:
     """What n-gram retrieval has otherwise where the query comes after the sequence."""
     others: Fields = field(default_factory=dict)
     """What models have otherwise that are not of the five, which most claims are about."""
+    tied: Fields = field(default_factory=dict)
+    """What models of the five have otherwise with a head that is tied where theirs is not."""
     size: Fields | None = None
     """Width, layers, heads, rotary fraction and state of the smaller models; None: the paper's own."""
 
@@ -88,10 +92,12 @@ SETTINGS: dict[Scale, Setting] = {
         ngram={"min_length": 25, "length": 50}, lengths=(50, 62, 75, 87, 100, 150, 200), segments=(2, 3, 4, 10), position=64,
         seeds=SEEDS,
         ngram_train={
-            "lr": SMALL_RATES, "steps": 20_000, "eval_every": 100, "eval_rows": 1024, "test_rows": 4096, "precision": "bfloat16"
+            "lr": [5e-4, 1e-3], "seed": [*SEEDS, 1, 2], "steps": 16_000, "eval_every": 100, "eval_rows": 1024, "test_rows": 4096,
+            "precision": "bfloat16",
         },
-        suffix_train={"steps": 40_000, "lr": [*SMALL_RATES, 1e-3], "seed": [*SEEDS, 1, 2]},
-        others={"lr": SMALL_RATES, "seed": list(SEEDS)},
+        suffix_train={"steps": 40_000},
+        others={"lr": 5e-4, "seed": list(SEEDS)},
+        tied={"lr": 5e-4},
         position_train={"lr": SMALL_RATES, "steps": 40_000, "eval_every": 200, "test_rows": 8192, "precision": "bfloat16"},
         size={"width": 256, "layers": 4, "heads": 4, "rotary": 0.25, "state": 16},
     ),
@@ -116,11 +122,11 @@ _DIFFERS: dict[Scale, str] = {
     "small": "Models of 4 layers and width 256 with untied heads, the better of two learning rates, bfloat16; at most 12,000 "
     "steps; n-gram rows of 25 to 50 tokens, position rows of 32. The paper: 150 M parameters, rows of 50 "
     "to 100 and of 200 tokens, 20 M examples, SSMs and hybrids tied.",
-    "medium": "Models of 4 layers and width 256 with untied heads, the best of two or three learning rates, bfloat16; n-gram "
-    "rows of 25 to 50 tokens, at most 40,000 steps with the query last (5 seeds for the models of Figure 4) and 20,000 with it "
-    "first, to 99 %; position rows of 64, at most 40,000 steps, to 95 %. The paper: 150 M parameters, rows of 50 to 100 and of "
-    "200 tokens, 20 M examples, SSMs and hybrids tied.",
-    "paper": "As printed. Not stated, so chosen: which parameters decay (matrices), one seed for data and weights, float32.",
+    "medium": "Models of 4 layers and width 256 with untied heads, the better of two learning rates (models beyond the five of "
+    "Figure 4: one), bfloat16; n-gram rows of 25 to 50 tokens, 5 seeds (others 3), at most 40,000 steps with the query last and "
+    "16,000 with it first, to 99 %; position rows of 64, at most 40,000 steps, to 95 %. The paper: 150 M parameters, rows of 50 "
+    "to 100 and of 200 tokens, 20 M examples, SSMs and hybrids tied.",
+    "paper": f"As printed. {chosen_text(SOURCE.unknown)}",
 }
 
 
@@ -167,7 +173,8 @@ def _smaller(node: Any, size: Fields) -> Any:
 def study(part: str, scale: Scale, task: TaskName, models: Sequence[str], **fields: Any) -> Study:
     """These models on a task, over rates and seeds; `fields` come before those of every model."""
     built = [{**model(name, scale), **fields} for name in models]
-    return Study(name=f"{NAME}.{part}.{scale}", model=built, **_setting(task, scale, set(models) <= set(FIVE)))
+    how = _setting(task, scale, set(models) <= set(FIVE), bool(fields.get("tie")))
+    return Study(name=f"{NAME}.{part}.{scale}", model=built, **how)
 
 
 def studies(part: str, scale: Scale, task: TaskName, models: Sequence[str]) -> list[Study]:
@@ -179,17 +186,17 @@ def studies(part: str, scale: Scale, task: TaskName, models: Sequence[str]) -> l
     return [study(part, scale, task, five), study(f"{part}-others", scale, task, others)]
 
 
-def _setting(task: TaskName, scale: Scale, five: bool) -> Fields:
-    """Task, training and further tests, for models of the five or for others."""
+def _setting(task: TaskName, scale: Scale, five: bool, tied: bool) -> Fields:
+    """Task, training and further tests, for models of the five or for others, with a tied head or as they are."""
     setting = SETTINGS[scale]
     train = {"protocol": NAME, "seed": list(setting.seeds)}
+    own = {**({} if five else setting.others), **(setting.tied if tied else {})}
     if task == "position":
-        train |= {**setting.position_train, "snapshots": 4}
+        train |= {**setting.position_train, "snapshots": 4, **own}
         return {"task": {"kind": "position", "length": setting.position}, "train": train}
     query, _, longer = task.partition("-")
     asked = {"kind": "ngram", "query": query, **setting.ngram}
-    train |= {**setting.ngram_train, **(setting.suffix_train if query == "suffix" else {}), "slices": "final"}
-    train |= {} if five else setting.others
+    train |= {**setting.ngram_train, **(setting.suffix_train if query == "suffix" else {}), "slices": "final", **own}
     if scale == "paper" and not longer:
         return {"task": asked, "train": train}
     train |= PAPER_LONGER if scale == "paper" else {"stop_at": 0.99}  # a smaller scale has one study for both

@@ -9,27 +9,18 @@ from recollect.figures.tables import table_figure
 from recollect.figures.text import rendered, text_figure
 from recollect.models.diagram import diagram
 from recollect.models.model import Model
-from recollect.models.presets import RETRIEVIT
 from recollect.models.spec import ModelSpec
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import SCALES, Claim, Evidence
 from recollect.papers.questions import Finding
-from recollect.papers.retrievit2026.settings import NAME, RATES, SEEDS
+from recollect.papers.retrievit2026.settings import RATES, SEEDS
+from recollect.sources.retrievit2026 import COUNTS, SOURCE, protocol
 from recollect.tasks import as_task
 from recollect.tasks.base import Task
 from recollect.tasks.show import example
-from recollect.train.protocols import with_protocol
 from recollect.train.spec import TrainSpec
 
 NGRAM = as_task({"kind": "ngram"})
-COUNTS = {
-    "transformer-rope": 151.15, "transformer-nope": 151.15, "mamba-16": 160.02, "mamba-32": 162.37, "mamba-64": 167.09,
-    "mamba2-16": 152.89, "mamba2-32": 153.68, "mamba2-64": 155.27, "interleaved-mamba-1": 154.09, "interleaved-mamba-2": 155.57,
-    "interleaved-mamba-3": 162.98, "interleaved-mamba-4": 157.05, "twostream-mamba": 154.09, "interleaved-mamba2-1": 151.72,
-    "interleaved-mamba2-2": 152.01, "interleaved-mamba2-3": 158.53, "interleaved-mamba2-4": 152.31, "twostream-mamba2": 151.72,
-}  # fmt: skip
-"""Millions of parameters without embeddings, truncated; the paper prints whole millions of these. Its 2:1 and 3:1 rows have
-their columns mixed up: layers here are as the counts say. RoPE and NoPE are one row there."""
 
 
 def _examples(title: str, tasks: dict[str, Task]):
@@ -51,7 +42,7 @@ def _examples(title: str, tasks: dict[str, Task]):
 def draw_architectures(evidence: Evidence, caption: str) -> Drawing:
     """Block diagrams of both kinds of hybrid."""
     shown = {"interleaved, N = 2": "retrievit-interleaved-mamba2-2", "two-stream": "retrievit-twostream-mamba2"}
-    text = {name: diagram(ModelSpec(**RETRIEVIT[preset]), NGRAM) for name, preset in shown.items()}
+    text = {name: diagram(ModelSpec(**SOURCE.presets[preset]), NGRAM) for name, preset in shown.items()}
     figure = text_figure("\n".join(f"{name}\n{lines}" for name, lines in text.items()), "Hybrid architectures", caption)
     return figure, pd.DataFrame([{"model": name, "preset": preset} for name, preset in shown.items()])
 
@@ -59,7 +50,7 @@ def draw_architectures(evidence: Evidence, caption: str) -> Drawing:
 @cache
 def size(name: str) -> dict[str, object]:
     """A row of Table 1, counted on a model without memory behind its weights."""
-    spec = ModelSpec(**RETRIEVIT[f"retrievit-{name}"])
+    spec = ModelSpec(**SOURCE.presets[f"retrievit-{name}"])
     with torch.device("meta"):
         model = Model(spec, NGRAM.vocabulary, NGRAM.row_length)
     parts = model.named_parameters()
@@ -96,8 +87,8 @@ def _counts_agree(evidence: Evidence) -> Finding:
 
 
 def draw_protocol(evidence: Evidence, caption: str) -> Drawing:
-    """Table 2, from the preset itself."""
-    spec = TrainSpec(**with_protocol({"protocol": NAME}, NGRAM))
+    """Table 2, from the protocol itself."""
+    spec = TrainSpec(**protocol(NGRAM))
     rows = {
         "training examples": f"{spec.total_steps * spec.batch:,}", "evaluation examples": f"{spec.test_rows:,}",
         "seeds": ", ".join(map(str, SEEDS)), "batch": spec.batch,

@@ -1,6 +1,5 @@
 """What a search is: a strategy that names the runs of a grid to train next, given the results so far."""
 
-import json
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +7,6 @@ from typing import Any
 
 from recollect.analysis.window import THRESHOLD
 from recollect.spec import Spec, SpecError, nearest
-from recollect.store.labels import run_labels
 from recollect.study.search import SEARCHES
 from recollect.train.spec import RunSpec
 
@@ -81,14 +79,3 @@ def as_search(value: Any) -> Search | None:
         raise SpecError(f"a search is a name or a mapping with a `kind`, got {value!r}: {nearest('', SEARCHES)}")
     kind = str(value.get("kind", "window"))
     return SEARCHES.find(kind).model_validate({**value, "kind": kind})
-
-
-def configurations(runs: Sequence[RunSpec]) -> dict[str, list[RunSpec]]:
-    """The runs by configuration: all that a run is but its learning rate and seed."""
-    groups: dict[str, list[RunSpec]] = {}
-    for run in runs:
-        data = run.canonical()
-        train = {name: value for name, value in data["train"].items() if name not in ("lr", "seed")}
-        groups.setdefault(json.dumps({**data, "train": train}, sort_keys=True), []).append(run)
-    labels = run_labels([group[0] for group in groups.values()])
-    return dict(zip(labels, groups.values(), strict=True))

@@ -8,8 +8,9 @@ from pydantic import Field, field_validator, model_validator
 
 from recollect.analysis.window import THRESHOLD
 from recollect.spec import SpecError
+from recollect.store.labels import configurations
 from recollect.study.grid import axis
-from recollect.study.search.base import Search, configurations
+from recollect.study.search.base import Search
 from recollect.study.search.finder import Found, Point, WindowFinder
 from recollect.train.spec import RunSpec
 
