@@ -9,6 +9,7 @@ from recollect.cli import (
     evaluate,
     export,
     kernels,
+    mad,
     merge,
     papers,
     plan,
@@ -23,7 +24,7 @@ from recollect.cli import (
 from recollect.cli.app import app, main
 
 __all__ = [
-    "app", "bench", "demo", "evaluate", "export", "kernels",
+    "app", "bench", "demo", "evaluate", "export", "kernels", "mad",
     "main", "merge", "papers", "plan", "probe", "report", "reproduce", "results",
     "run", "show", "status",
 ]  # fmt: skip

@@ -11,7 +11,6 @@ from recollect.spec.source import is_reference, reference
 from recollect.tasks import TASKS
 from recollect.tasks.base import Task
 
-
 PRESETS: dict[str, dict[str, Any]] = {
     f"mqar-{length}-{pairs}": {
         "kind": "mqar",

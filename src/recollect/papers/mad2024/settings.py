@@ -4,12 +4,14 @@ Six tasks, each with a baseline and changes of it, one at a time. A setting's ac
 weight decays; a task's is the mean over its settings, and the score is the mean over tasks.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 
 from recollect.analysis.groups import groups
+from recollect.mixers.spec import MixerSpec
 from recollect.models.spec import ModelSpec
 from recollect.study.spec import Study
 
@@ -86,6 +88,13 @@ def studies(name: str, mixers: Iterable[Any], changed: bool, **train: Any) -> li
         for task in TASKS
         for number, (fields, more) in enumerate(settings(task, changed))
     ]  # fmt: skip
+
+
+def mixer_studies(mixer: Any, quick: bool) -> tuple[list[Study], MixerSpec]:
+    """The studies of one mixer in all settings, or in the baselines only; and the mixer as it was understood."""
+    spec = ModelSpec(mixer=mixer)
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", spec.title).strip("-")[:40]
+    return studies(f"mad.{name}", [mixer], changed=not quick), spec.mixer
 
 
 def accuracies(runs: pd.DataFrame) -> pd.DataFrame:
