@@ -220,5 +220,5 @@ def mad_table(found: pd.DataFrame, mixer: str, quick: bool) -> Table:
     table.add_section()
     whole = next(iter(score(found).values()), float("nan"))
     mean = f"{sum(reported.values()) / len(reported):.3f}" if reported else "-"
-    table.add_row("score", f"{whole:.3f}" if whole == whole else "-", str(int(found["settings"].sum())), mean)
+    table.add_row("score", f"{whole:.3f}" if whole == whole else "-", str(sum(found["settings"])), mean)
     return table

@@ -61,7 +61,7 @@ def task_studies(what: str, scale: Scale) -> list[Study]:
 
 def _size(runs: pd.DataFrame) -> pd.Series:
     """What grows with the length of a row: letters, tokens or operations."""
-    return runs["task.operations" if "task.operations" in runs else "task.length"].astype(int)
+    return pd.Series(runs["task.operations" if "task.operations" in runs else "task.length"], dtype=int)
 
 
 def draw(what: str, evidence: Evidence, caption: str) -> Drawing:

@@ -8,7 +8,7 @@ import pandas as pd
 from recollect.analysis.pooled import Pool, pool
 from recollect.figures.tables import table_figure
 from recollect.models.spec import ModelSpec
-from recollect.papers.estimates import Estimate, NotEnough, mean_of
+from recollect.papers.estimates import Estimate, mean_of
 from recollect.papers.item import Drawing, Item, Paper
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.mad2024.settings import NAME, PUBLISHED, TASKS, accuracies, model, score, studies
@@ -25,6 +25,7 @@ MIXERS: dict[str, Any] = {
 }
 SOLVES, LESS = 0.95, 0.1
 """The accuracy from which a task is solved; by how much a mixer must be worse than another."""
+_BY_SEED = ("model", "task.kind", "train.seed")
 SMALL: dict[str, dict[str, Any]] = {
     "mad_recall": {"length": 32, "vocab": 8},
     "mad_noisy": {"length": 32, "vocab": 16, "noises": 8},
@@ -92,18 +93,14 @@ def _accuracy(evidence: Evidence, mixer: str, task: str) -> Estimate:
     """A mixer's accuracy on a task over its settings: one number per seed, each setting by its best rate and weight decay."""
     option = _narrow(MIXERS[mixer]) if evidence.scale == "tiny" else MIXERS[mixer]
     runs = evidence.where(model=ModelSpec(mixer=option).title, **{"task.kind": task})
-    values = [accuracies(own)["accuracy"].iloc[0] for _, own in runs.groupby("train.seed")]
-    if not values:
-        raise NotEnough(f"no run of {mixer} on {task} has ended")
+    values = accuracies(runs, _BY_SEED)["accuracy"]
     return mean_of(values, f"{mixer}, {task}", evidence.once("pool", _pool))
 
 
 def _pool(evidence: Evidence) -> Pool | None:
     """What the seeds of all models and tasks say about the variance."""
-    samples = []
-    for _, own in evidence.runs.groupby(["model", "task.kind"]):
-        samples.append([accuracies(one)["accuracy"].iloc[0] for _, one in own.groupby("train.seed")])
-    return pool(samples, bounded=True)
+    table = accuracies(evidence.runs, _BY_SEED)
+    return pool([list(own["accuracy"]) for _, own in table.groupby(["model", "task.kind"])], bounded=True)
 
 
 def _solves(pairs: list[tuple[str, str]]):

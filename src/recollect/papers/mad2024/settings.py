@@ -5,12 +5,11 @@ weight decays; a task's is the mean over its settings, and the score is the mean
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
 
-from recollect.analysis.groups import groups
 from recollect.mixers.spec import MixerSpec
 from recollect.models.spec import ModelSpec
 from recollect.study.spec import Study
@@ -97,25 +96,19 @@ def mixer_studies(mixer: Any, quick: bool) -> tuple[list[Study], MixerSpec]:
     return studies(f"mad.{name}", [mixer], changed=not quick), spec.mixer
 
 
-def accuracies(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row per model and task: `accuracy` over the settings that there are, each by its best rate and weight decay (the
-    mean over seeds), and how many `settings` that is."""
-    columns = ["model", "task.kind", "accuracy", "settings"]
+def accuracies(runs: pd.DataFrame, by: Sequence[str] = ("model", "task.kind")) -> pd.DataFrame:
+    """One row per model and task: `accuracy` over the settings that there are, each by its best rate and weight decay (the mean
+    over seeds), and how many `settings` that is."""
     if runs.empty:
-        return pd.DataFrame(columns=columns)
-    fields = [name for name in runs if name.startswith("task.") and name != "task.kind"]
-    fields += ["train.train_rows"] if "train.train_rows" in runs else []
-    known, rows = runs.assign(accuracy=runs["accuracy"].astype(float).fillna(0.0)), []
-    for names, own in groups(known, ["model", "task.kind"]):
-        varied = [name for name in fields if own[name].nunique(dropna=False) > 1]
-        best = [_best(part) for _, part in groups(own, varied)] if varied else [_best(own)]
-        rows.append({**names, "accuracy": sum(best) / len(best), "settings": len(best)})
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _best(runs: pd.DataFrame) -> float:
-    """The mean over seeds at the best rate and weight decay."""
-    return float(runs.groupby(["train.lr", "train.weight_decay"])["accuracy"].mean().max())
+        return pd.DataFrame(columns=[*by, "accuracy", "settings"])
+    fields = [name for name in runs if name.startswith("task.") or name == "train.train_rows"]
+    setting = [*by, *(name for name in fields if name not in by)]
+    known = runs.assign(accuracy=runs["accuracy"].astype(float).fillna(0.0))
+    tried = [*setting, "train.lr", "train.weight_decay"]
+    means = known.groupby(tried, sort=False, dropna=False)["accuracy"].agg(["mean"]).reset_index()
+    best = means.groupby(setting, sort=False, dropna=False)["mean"].agg(["max"]).reset_index()
+    found = best.groupby(list(by), sort=False, dropna=False)["max"].agg(["mean", "count"]).reset_index()
+    return found.rename(columns={"mean": "accuracy", "count": "settings"})
 
 
 def score(table: pd.DataFrame) -> dict[str, float]:
