@@ -4,10 +4,13 @@ Exit codes: 0 done, 1 some runs failed or a rule is broken, 2 bad input, 3 the s
 """
 
 from recollect.cli import (
+    atlas,
     bench,
+    check,
     demo,
     evaluate,
     export,
+    imports,
     kernels,
     mad,
     merge,
@@ -24,7 +27,7 @@ from recollect.cli import (
 from recollect.cli.app import app, main
 
 __all__ = [
-    "app", "bench", "demo", "evaluate", "export", "kernels", "mad",
+    "app", "atlas", "bench", "check", "demo", "evaluate", "export", "imports", "kernels", "mad",
     "main", "merge", "papers", "plan", "probe", "report", "reproduce", "results",
     "run", "show", "status",
 ]  # fmt: skip
