@@ -213,3 +213,22 @@ def _table(title: str, first: str) -> Table:
 def _right(table: Table, *headings: str) -> None:
     for heading in headings:
         table.add_column(heading, justify="right")
+
+
+def mad_table(found: pd.DataFrame, mixer: str, quick: bool) -> Table:
+    """A mixer's accuracies on MAD's tasks and its score, beside those that papers report."""
+    from recollect.papers.mad2024.settings import PUBLISHED, TASKS, score
+
+    reported = PUBLISHED.get(mixer, {})
+    table = Table("task", title=f"MAD: {mixer}" + (", baselines only" if quick else ""), title_justify="left")
+    for heading in ("accuracy", "settings", "published, all settings"):
+        table.add_column(heading, justify="right")
+    rows = {row["task.kind"]: row for row in found.to_dict("records")}
+    for task in TASKS:
+        own = (f"{rows[task]['accuracy']:.3f}", str(rows[task]["settings"])) if task in rows else ("-", "0")
+        table.add_row(task, *own, f"{reported[task]:.3f}" if reported else "-")
+    table.add_section()
+    whole = next(iter(score(found).values()), float("nan"))
+    mean = f"{sum(reported.values()) / len(reported):.3f}" if reported else "-"
+    table.add_row("score", f"{whole:.3f}" if whole == whole else "-", str(sum(found["settings"])), mean)
+    return table
