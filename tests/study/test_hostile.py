@@ -192,15 +192,12 @@ def test_every_kind_of_misbehaviour_at_once(here, alone):
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
     everyone = [*ENDURED, *ENDING, "Leak", "Loop"]
-    done, store = trained(everyone, "--workers", "2", "--cohort", "2", "--timeout", "40s", preexec_fn=limited)
+    done, store = trained(everyone, "--workers", "2", "--cohort", "2", "--timeout", "90s", preexec_fn=limited)
     assert done.returncode == 1
     assert_attention_as_alone(store, alone)
     assert set(failed(store)) == {*ENDING, "Leak", "Loop"}, failed(store)
     assert "memory" in failed(store)["Leak"].lower()
     assert set(runs_frame(store, "s")["model"]) == {"attention", *(f"hostile.py:{name}" for name in ENDURED)}
-    retried, _ = trained(everyone, "--retry", "--timeout", "20s", preexec_fn=limited)
-    assert retried.returncode == 1
-    assert min(run.attempts for run in store.failed().values()) >= 2
 
 
 def test_a_change_on_import_reaches_no_other_run(here, alone):
