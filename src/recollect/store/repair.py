@@ -133,7 +133,7 @@ class _Repair:
     def _columns(self, table: str) -> dict[str, tuple[str, bool]]:
         """The columns of a table of this version: their type, and whether they are never empty."""
         rows = self.new.execute(f"PRAGMA table_info({table})")
-        return {name: (kind, bool(filled)) for _, name, kind, filled, *_ in rows}
+        return {name: (kind, bool(filled or key)) for _, name, kind, filled, _, key in rows}
 
     def _is_whole(self, table: str, row: Row) -> bool:
         try:
