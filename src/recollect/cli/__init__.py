@@ -12,6 +12,7 @@ from recollect.cli import (
     export,
     imports,
     kernels,
+    mad,
     merge,
     papers,
     plan,
@@ -20,13 +21,14 @@ from recollect.cli import (
     reproduce,
     results,
     run,
+    serve,
     show,
     status,
 )
 from recollect.cli.app import app, main
 
 __all__ = [
-    "app", "atlas", "bench", "check", "demo", "evaluate", "export", "imports", "kernels",
+    "app", "atlas", "bench", "check", "demo", "evaluate", "export", "imports", "kernels", "mad",
     "main", "merge", "papers", "plan", "probe", "report", "reproduce", "results",
-    "run", "show", "status",
+    "run", "serve", "show", "status",
 ]  # fmt: skip

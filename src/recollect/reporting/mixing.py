@@ -9,12 +9,13 @@ from recollect.models.model import build, outline
 from recollect.spec import SpecError
 from recollect.store.store import Store
 from recollect.train.spec import RunSpec
+from recollect.views.frame import Frame
 
 MOST, LONGEST = 8, 160
 """Configurations at most, and the longest row that is shown."""
 
 
-def kept_mixing(store: Store, runs: pd.DataFrame) -> pd.DataFrame:
+def kept_mixing(store: Store, runs: Frame) -> Frame:
     """The matrices of one run at the best learning rate of each configuration, where its weights were kept, for one validation
     row of its task."""
     if runs.empty or not store.weights.is_dir():
