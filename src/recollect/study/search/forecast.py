@@ -16,7 +16,7 @@ SWEEPS = 128
 """How many sweeps are imagined."""
 LEAST = 0.2
 """How probable a run must be to be trained ahead. On nine recorded sweeps the search then takes 2.1 rounds instead of 3.8, and
-50 % of the dense grid's runs instead of 36 % (benchmarks/window_search.py); a round costs a GPU as much as nine more runs in it."""
+50 % of the dense grid's runs instead of 36 % (benchmarks/window_search.py); a round costs a GPU as much as nine more runs."""
 NARROW = 0.5
 """How probable a window is that lies between two rates that fail, where no rate has passed yet."""
 AGREE = 0.9
