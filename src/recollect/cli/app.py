@@ -6,17 +6,36 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 import recollect
 from recollect.spec import Stopped, UserError
 
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich")
-console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)  # a file has room
-problems = Console(stderr=True, highlight=False)
+
+
+class _Plain(Console):
+    """A console that shows every text as it is. Names come from study files and stores, which may be from elsewhere: they are
+    not read as markup, and control characters, with which a terminal could be told to do things, are shown as escapes."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        if not text.isprintable():
+            text = "".join(letter if letter.isprintable() or letter in "\n\t" else _escape(letter) for letter in text)
+        return super().render_str(text, **options)
+
+
+def _escape(letter: str) -> str:
+    return letter.encode("unicode_escape").decode()
+
+
+console = _Plain(
+    highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 160
+)  # a file has room
+problems = _Plain(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def main() -> None:
@@ -43,15 +62,24 @@ def _main() -> None:
         code = _called()
         if code == 130:  # what typer makes of Ctrl-C
             raise KeyboardInterrupt
+        sys.stdout.flush()  # a full disk is told here, and not by the interpreter when it ends
         sys.exit(code)
     except (KeyboardInterrupt, typer.Abort):
         problems.print("stopped; what has ended is kept, and the same command goes on from here")
         sys.exit(130)
     except Stopped as stop:
-        problems.print(str(stop), markup=False, soft_wrap=True)
+        problems.print(str(stop), soft_wrap=True)
         sys.exit(stop.exit_code)
     except UserError as error:
         _refuse(str(error), error.exit_code)
+    except BrokenPipeError:
+        _drop_output()
+        sys.exit(1)
+    except OSError as error:
+        _drop_output()
+        _refuse(": ".join(str(part) for part in (error.filename, error.strerror or error) if part), 2)
+    except MemoryError as error:
+        _refuse(f"not enough memory: {error}".rstrip(": "), 2)
     except Exception as error:
         from pydantic import ValidationError
 
@@ -73,14 +101,20 @@ def _called() -> int | None:
 
 
 def _refuse(message: str, code: int) -> None:
-    problems.print(f"error: {message}", style="red", markup=False, soft_wrap=True)
+    problems.print(f"error: {' '.join(message.split())}", style="red", soft_wrap=True)
     sys.exit(code)
+
+
+def _drop_output() -> None:
+    """Let go of what could not be written, which would be tried again, and complained about, at the end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def help_alone(context: typer.Context) -> None:
     """Print the help of a group that was called without a command, and end."""
     if context.invoked_subcommand is None:
-        console.print(context.get_help(), markup=False)
+        console.print(context.get_help())
         raise typer.Exit
 
 

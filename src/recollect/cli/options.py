@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 from rich.console import Console
 
 from recollect.cli.app import console, problems
 from recollect.mixers import MIXERS
 from recollect.papers import PAPERS
 from recollect.spec import SpecError
+from recollect.spec.reading import read_yaml
 from recollect.store import DEFAULT_STORE
 from recollect.study.executors import EXECUTORS
 from recollect.tasks import TASKS
@@ -84,6 +84,12 @@ SlurmOption = Annotated[
         "--slurm", metavar="NAME=VALUE", help="Slurm: a further parameter of sbatch, such as account=me. Repeat."
     ),
 ]
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust", help="Import code that the file names and that is not part of recollect: it can do anything."
+    ),
+]
 YesOption = Annotated[bool, typer.Option("--yes", help="Also expand a grid of more than a million runs.")]
 ScaleOption = Annotated[
     str,
@@ -111,7 +117,7 @@ def named(options: list[str] | None) -> dict[str, Any]:
         name, sign, value = option.partition("=")
         if not sign:
             raise SpecError(f"expected name=value, got {option!r}")
-        given[name] = yaml.safe_load(value)
+        given[name] = read_yaml(value)
     return given
 
 
@@ -129,7 +135,7 @@ def tell_failed(outcome: "Outcome") -> None:
         f"{len(outcome.failed)} of {outcome.runs} runs failed; tracebacks are in the store's table `failures`:"
     )
     for id in [id for id in outcome.failed if id not in outcome.left]:
-        problems.print(f"  {id}: {outcome.failed[id]}", markup=False)
+        problems.print(f"  {id}: {outcome.failed[id]}")
     if outcome.left:
         problems.print(f"{len(outcome.left)} of them failed before and were not tried now.")
     problems.print("The same command with --retry tries them again.")
@@ -141,6 +147,6 @@ def show_windows(outcome: "Outcome", title: str) -> None:
     from recollect.cli.tables import windows_table
     from recollect.figures.style import save
 
-    paths = save(outcome.plot(title), outcome.store.path.parent / outcome.names[0] / "window")
+    paths = save(outcome.picture(title), outcome.store.path.parent / outcome.names[0] / "window")
     console.print(windows_table(outcome.windows(), outcome.threshold))
     console.print(f"\nThe picture: {paths[0]}  (and {paths[1].name})")

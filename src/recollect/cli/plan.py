@@ -55,6 +55,6 @@ def plan(
     gpu = MACHINES.get(machine)
     made = make_plan(grid, known, device, cohort, calibrate, gpu)
     console.print(plan_table(grid.study.name, made, gpu.title if gpu else device, dollars_per_hour))
-    console.print(f"precision: {named_precisions(grid.runs)}{why}", markup=False)
+    console.print(f"precision: {named_precisions(grid.runs)}{why}")
     for note in made.warnings:
-        console.print(f"note: {note}", markup=False)
+        console.print(f"note: {note}")

@@ -4,9 +4,10 @@ from typing import Any
 
 import pandas as pd
 from rich.table import Table
+from rich.text import Text
 
 from recollect.papers.reproduce import total
-from recollect.probing.compare import decades
+from recollect.probing.overview import COLUMNS, atlas_cells, decades
 from recollect.store.store import Store
 from recollect.study.plan import Plan
 from recollect.study.search.base import Searched
@@ -65,7 +66,7 @@ def kernels_table(found: pd.DataFrame) -> Table:
     for i, row in enumerate(rows):
         numbers = ("-" if pd.isna(row[name]) else f"{row[name]:.1e}" for name in ("output", "gradients"))
         ms = "-" if pd.isna(row["ms"]) else f"{row['ms']:.3g}"
-        verdict = f"[{styles[row['verdict']]}]{row['verdict']}[/]"
+        verdict = Text(row["verdict"], styles[row["verdict"]])
         last = i + 1 == len(rows) or rows[i + 1]["op"] != row["op"]
         table.add_row(row["op"], row["form"], row["version"], verdict, *numbers, ms, row["note"], end_section=last)
     return table
@@ -84,6 +85,15 @@ def comparison_table(records: list[dict[str, Any]], title: str) -> Table:
             f"{row['parameters']:,}", row["origin"], style="bold" if row["probed"] else "",
             end_section=i + 1 < len(records) and records[i + 1]["layers"] != row["layers"],
         )  # fmt: skip
+    return table
+
+
+def atlas_table(found: pd.DataFrame, title: str) -> Table:
+    """Every model of a study of the atlas: accuracy, window, steps to learn, sizes."""
+    table = _table(title, COLUMNS[0])
+    _right(table, *COLUMNS[1:])
+    for row in found.to_dict("records"):
+        table.add_row(*atlas_cells(row))
     return table
 
 
@@ -203,3 +213,22 @@ def _table(title: str, first: str) -> Table:
 def _right(table: Table, *headings: str) -> None:
     for heading in headings:
         table.add_column(heading, justify="right")
+
+
+def mad_table(found: pd.DataFrame, mixer: str, quick: bool) -> Table:
+    """A mixer's accuracies on MAD's tasks and its score, beside those that papers report."""
+    from recollect.papers.mad2024.settings import PUBLISHED, TASKS, score
+
+    reported = PUBLISHED.get(mixer, {})
+    table = Table("task", title=f"MAD: {mixer}" + (", baselines only" if quick else ""), title_justify="left")
+    for heading in ("accuracy", "settings", "published, all settings"):
+        table.add_column(heading, justify="right")
+    rows = {row["task.kind"]: row for row in found.to_dict("records")}
+    for task in TASKS:
+        own = (f"{rows[task]['accuracy']:.3f}", str(rows[task]["settings"])) if task in rows else ("-", "0")
+        table.add_row(task, *own, f"{reported[task]:.3f}" if reported else "-")
+    table.add_section()
+    whole = next(iter(score(found).values()), float("nan"))
+    mean = f"{sum(reported.values()) / len(reported):.3f}" if reported else "-"
+    table.add_row("score", f"{whole:.3f}" if whole == whole else "-", str(sum(found["settings"])), mean)
+    return table

@@ -8,6 +8,7 @@ import pandas as pd
 from recollect.analysis.window import THRESHOLD, windows
 from recollect.figures.style import save
 from recollect.figures.window import window_figure
+from recollect.probing.overview import decades
 from recollect.probing.reference import about, shipped
 from recollect.probing.setting import RATES, Setting
 from recollect.train.spec import RunSpec
@@ -55,7 +56,6 @@ def pictures(frame: pd.DataFrame, records: list[dict[str, Any]], setting: Settin
 
 def caption(part: pd.DataFrame, setting: Setting) -> str:
     """What the picture shows, at which scale, and where the shipped curves are from."""
-    made = about()
     now = list(part["origin"]).count("now")
     text = (
         f"{now} runs of a search among {RATES} rates and {setting.seeds} seed(s); {setting}. Line: mean of the seeds tried; "
@@ -63,6 +63,7 @@ def caption(part: pd.DataFrame, setting: Setting) -> str:
     )
     if now == len(part):
         return text
+    made = about()["atlas.probe"]
     return f"{text} *: shipped, the same setting, made on {made['made']} on {made['hardware']}."
 
 
@@ -84,8 +85,3 @@ def verdicts(records: list[dict[str, Any]], chance: float) -> list[str]:
             + (f" ({', '.join(narrower)})" if 0 < len(narrower) < len(others) else "")
         )
     return lines
-
-
-def decades(row: dict[str, Any]) -> str:
-    """The width of a window, with a sign where it goes on beyond the grid."""
-    return ("≥ " if row["open_low"] or row["open_high"] else "") + f"{row['decades']:.2f}"

@@ -52,7 +52,7 @@ class Registry(Generic[T]):
         return found
 
     def name(self, entry: Any) -> str:
-        """The name that another process finds an entry by, which is given by that name or as the class itself."""
+        """The name by which another process finds an entry, which is given as that name or as the class itself."""
         if isinstance(entry, str):
             return entry
         place = f"{getattr(entry, '__module__', '')}:{getattr(entry, '__qualname__', '')}"
@@ -76,7 +76,7 @@ class Registry(Generic[T]):
             )
 
     def source(self, name: str) -> str:
-        """A hash of the code behind a name, so that an edited file makes new runs; empty for what is built in."""
+        """A hash of the code behind a name, so that an edited file gives new runs; empty for built-in entries."""
         found: Any = self.find(name)
         return "" if name in self.built_in else source_digest(found)
 
@@ -100,5 +100,5 @@ class Registry(Generic[T]):
 
 @cache
 def _offered(group: str, path: tuple[str, ...], scan: Callable[..., Iterable[EntryPoint]]) -> dict[str, EntryPoint]:
-    """The entry points of a group by name, read once, since that takes milliseconds; `path` is where they were looked for."""
+    """The entry points of a group by name, read once, since reading takes milliseconds; `path` is where they were searched."""
     return {entry.name: entry for entry in scan(group=group)}

@@ -56,9 +56,7 @@ class Checkpoints:
         path = self.of.get(run)
         if path is None:
             return None
-        found = path.read_bytes()
-        data, checksum = found[:-_SUM], found[-_SUM:]
-        if hashlib.sha256(data).digest() == checksum:
+        if (data := _verified(path)) is not None:
             return data
         warnings.warn(f"checkpoint {path} is damaged (its checksum is wrong); its runs start anew", stacklevel=2)
         self.forget([other for other, place in self.of.items() if place == path])
@@ -72,6 +70,11 @@ class Checkpoints:
         for run in runs:
             older, self.of[run] = self.of.get(run), path
             self._sweep(older)
+
+    def damaged(self) -> list[str]:
+        """The names of the files that cannot be used."""
+        ours = (path for path in sorted(self.folder.glob("*")) if _OURS.fullmatch(path.name) and path.is_file())
+        return [path.name for path in ours if _verified(path) is None]
 
     def forget(self, runs: Iterable[str]) -> None:
         """These runs need no snapshot any more."""
@@ -87,6 +90,12 @@ class Checkpoints:
         fault_point("checkpoint: removed")
         with suppress(OSError):  # not empty
             self.folder.rmdir()
+
+
+def _verified(path: Path) -> bytes | None:
+    """The snapshot in a file, or None where its checksum is wrong."""
+    found = path.read_bytes()
+    return data if hashlib.sha256(data := found[:-_SUM]).digest() == found[-_SUM:] else None
 
 
 def _header(path: Path) -> dict[str, Any]:

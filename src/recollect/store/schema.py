@@ -1,5 +1,7 @@
 """The tables of a store, and how an older one is brought to them or read as it is."""
 
+import re
+
 SCHEMA = 5
 _SNAPSHOTS = """
 CREATE TABLE snapshots (
@@ -86,3 +88,10 @@ CREATE TABLE points (run TEXT, step INTEGER, data TEXT NOT NULL, PRIMARY KEY (ru
 CREATE TABLE slices (run TEXT, step INTEGER, tag TEXT, data TEXT NOT NULL, PRIMARY KEY (run, step, tag)) WITHOUT ROWID;
 CREATE TABLE failures (run TEXT, attempt INTEGER, error TEXT NOT NULL, traceback TEXT NOT NULL, time TEXT NOT NULL);
 """
+
+
+def tables_of(schema: int) -> set[str]:
+    """The tables that a store of a schema has: those of this version but for the ones that were added since."""
+    created = re.compile(r"CREATE TABLE (\w+)")
+    newer = [name for old, sql in MIGRATIONS.items() if old >= schema for name in created.findall(sql)]
+    return set(created.findall(TABLES)) - set(newer)

@@ -71,11 +71,11 @@ class Work:
     tokens: float
     flops: float
     measured_flops: float
-    """Of which measurements."""
+    """Operations of the measurements."""
     step_flops: float
-    """Of which a training step."""
+    """Operations of one training step."""
     counted: bool
-    """Whether every mixer tells its operations."""
+    """Whether every mixer counts its operations."""
 
 
 def work_of(run: RunSpec) -> Work:
@@ -99,13 +99,13 @@ def row_flops(model: Model, task: Task) -> tuple[float, bool]:
 
 
 def step_bytes(run: RunSpec) -> float:
-    """Bytes a training step moves at the least: what no implementation that keeps its layers apart avoids."""
+    """The least bytes that a training step moves if layers are computed separately."""
     rest, mixers = bytes_moved(run)
     return rest + sum(mixers.values())
 
 
 def bytes_moved(run: RunSpec) -> tuple[float, dict[str, float]]:
-    """Those bytes but for the mixers', and the mixers', by kind.
+    """These bytes without those of the mixers, and those of the mixers by kind.
 
     The inputs and outputs of every linear map once forward, and twice backward; parameters, gradients and the optimiser's state
     once in, once out.
@@ -132,7 +132,7 @@ def bytes_moved(run: RunSpec) -> tuple[float, dict[str, float]]:
 
 
 def outline_of(run: RunSpec) -> Model:
-    """The model of a run, to be asked about its sizes."""
+    """The model of a run, for reading its sizes."""
     return outline(run.model, run.task.vocabulary, run.row_length)
 
 

@@ -146,6 +146,8 @@ def run(
     listed = [studies] if isinstance(studies, Study) else list(studies)
     grids = [one for one in listed if isinstance(one, Grid)]
     grids += expand([one for one in listed if isinstance(one, Study)], allow_many, precision)
+    for grid in grids:
+        kept.refuse_name(grid.study.name)
     shown = [progress] if isinstance(progress, Progress) else [Progress()] if progress else []
     with ExitStack() as stack:
         runs = distinct([grid.runs for grid in grids])
