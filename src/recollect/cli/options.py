@@ -36,8 +36,7 @@ complete_mixer, complete_task, complete_paper = completes(MIXERS), completes(TAS
 
 StoreOption = Annotated[Path, typer.Option("--store", envvar="RECOLLECT_STORE", help="The results file.")]
 DeviceOption = Annotated[
-    str,
-    typer.Option(help="cpu, cuda, cuda:1, mps (an Apple GPU, float32 only), or auto: a CUDA GPU where there is one."),
+    str, typer.Option(help="cpu, cuda, cuda:1, mps (Apple, float32 only), or auto: cuda where there is one.")
 ]
 CohortOption = Annotated[int, typer.Option(min=0, help="Runs trained together at most. 0: chosen for the device.")]
 ExecutorOption = Annotated[
