@@ -132,12 +132,12 @@ _UNSTATED = {
 }  # fmt: skip
 TABLE2 = Item(
     "table2", "Ablated one-layer models", "a convolution lets attention recall; Mamba survives each ablation",
-    draw_ablations("Table 2: accuracy of ablated 1-layer models", IN_TABLE_2), ablation_studies, _claims(IN_TABLE_2),
+    draw_ablations("Accuracy of ablated 1-layer models", IN_TABLE_2), ablation_studies, _claims(IN_TABLE_2),
     differs(**_UNSTATED),
 )  # fmt: skip
 TABLE3 = Item(
     "table3", "Ablated one-layer models, every convolution", "a convolution on k or v suffices, on q it does not",
-    draw_ablations("Table 3: accuracy of ablated 1-layer models", list(MODELS)), ablation_studies,
+    draw_ablations("Accuracy of ablated 1-layer models, every convolution", list(MODELS)), ablation_studies,
     _claims([name for name in MODELS if name not in IN_TABLE_2]), differs(**_UNSTATED),
 )  # fmt: skip
 
@@ -168,7 +168,9 @@ def draw_table4(evidence: Evidence, caption: str) -> Drawing:
             row[theirs] = f"{found.value:.2f} ± {(found.high - found.low) / 2:.2f}" if found else "-"
         rows.append(row)
     table = pd.DataFrame(rows, columns=["model", *POSITIONS.values()])
-    return table_figure(table, "Table 4: positions in recurrent models", caption), table
+    return table_figure(
+        table, "Positions in recurrent models", f"{caption} ±: half of the 90 % interval over seeds."
+    ), table
 
 
 def _positions_do_nothing(name: str):

@@ -96,7 +96,7 @@ def draw_table1(evidence: Evidence, caption: str) -> Drawing:
     table = at_best_rate(evidence.runs, columns) if len(evidence.runs) else pd.DataFrame(columns=columns)
     shown = ["parameters", "accuracy", "min", "max", "lr", "seeds"]
     table = pd.DataFrame(table, columns=[*columns, *shown])
-    return table_figure(table, "Table 1: copying", caption), table
+    return table_figure(table, "Copying", caption), table
 
 
 def _best(evidence: Evidence, name: str, mixer: str, **size: bool) -> Estimate:

@@ -41,7 +41,7 @@ def draw_fig1(evidence: Evidence, caption: str) -> Drawing:
     if runs.empty:
         return lines_figure(table, "train.lr", "model", title=title, caption=caption, xlabel="learning rate"), table
     small_print = (
-        f"{caption} Band: lowest to highest seed; bars: windows at {THRESHOLD:g}; dashed: Zoology's four rates."
+        f"{caption} Band: lowest to highest seed; bars: windows at {THRESHOLD:g}; dotted: Zoology's four rates."
     )
     return window_figure(runs, title, small_print), table
 
@@ -93,12 +93,12 @@ def draw_fig7(evidence: Evidence, caption: str) -> Drawing:
     """Accuracy against learning rate, a panel per width."""
     runs = evidence.runs
     if len(runs):
-        depth = runs["model.layers"]
-        named = [
-            name if layers == 1 else f"{name}, {layers} layers"
-            for name, layers in zip(runs["model"], depth, strict=True)
-        ]
-        runs = runs.assign(width=[f"width {width}" for width in runs["model.width"]], model=named)
+        runs = runs.sort_values("model.width", kind="stable")
+        sizes = zip(runs["model"], runs["model.layers"], strict=True)
+        runs = runs.assign(
+            width=[f"width {width}" for width in runs["model.width"]],
+            model=[name if layers == 1 else f"{name}, {layers} layers" for name, layers in sizes],
+        )
     table = summary(runs, ["width", "model", "train.lr"])
     figure = lines_figure(
         table, "train.lr", "model", "width", title="Newer 1-layer models", caption=caption, xlabel="learning rate",

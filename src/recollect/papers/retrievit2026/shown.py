@@ -74,7 +74,7 @@ def draw_sizes(evidence: Evidence, caption: str) -> Drawing:
         **{name: [f"{count:,}" for count in table[name]] for name in ("parameters", "state elements")},
         **{"paper, millions": [str(int(millions)) for millions in table["paper, millions"]]},
     )
-    return table_figure(shown, "Table 1: models", caption), table
+    return table_figure(shown, "Models", caption), table
 
 
 def _counts_agree(evidence: Evidence) -> Finding:
@@ -98,7 +98,7 @@ def draw_protocol(evidence: Evidence, caption: str) -> Drawing:
         "gradient clipping": spec.clip, "ends at accuracy": spec.stop_at,
     }  # fmt: skip
     frame = pd.DataFrame([(name, str(value)) for name, value in rows.items()], columns=["field", "value"])
-    return table_figure(frame, "Table 2: the protocol, from the preset retrievit2026", caption), frame
+    return table_figure(frame, "The protocol, from the preset retrievit2026", caption), frame
 
 
 _TASKS: dict[str, Task] = {
