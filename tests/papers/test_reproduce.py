@@ -127,7 +127,7 @@ def test_draw_only_trains_nothing_and_says_what_is_missing(made, tmp_path):
     records = made_up(store, out, draw_only=True)
     assert trained(store) == 0
     assert {record["answer"] for record in records} == {"runs are missing"}
-    assert records[0]["note"] == "0 of 4 runs are there"
+    assert records[0]["note"] == "0 of 4 runs have ended"
     assert (out / "one.png").exists()
 
 

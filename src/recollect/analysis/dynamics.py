@@ -1,14 +1,14 @@
 """What a loss curve shows: plateaus, the fall after one, a bump; and whether accuracy moved with it.
 
 Okpekpe & Orvieto (section 6, after Olsson et al. 2022) describe curves that stay flat, change suddenly and settle again,
-with or without a gain in accuracy. Here, on a curve freed of single outliers (a running median of five points):
+with or without a gain in accuracy. Here, after a running median of five points, which removes single outliers:
 
     plateau     a stretch of at least 6 % of the run in which the loss moves by at most 5 % of its range in the run
     transition  the largest fall from a plateau to the next one, or to the end of the run; at least 10 % of the range
     bump        the largest rise above what was reached before, of which at least half is made up for afterwards; at least 3 % of
                 the level before and 0.05 nats: neither the length of the run nor how far it fell before matters
 
-A smooth curve has no plateau but at its end, and so no transition. Retrievit's uninformed loss is log(length) / 2.
+A smooth curve has a plateau only at its end, and so no transition. Retrievit's uninformed loss is log(length) / 2.
 """
 
 import math
@@ -117,7 +117,7 @@ def dynamics(curves: pd.DataFrame, loss: str = "test_loss") -> pd.DataFrame:
     """One row per run: its first plateau, its transition with accuracy on both sides, and its bump with accuracy likewise.
 
     Columns `plateau_start`, `_end`, `_level`; `transition_begin`, `_step`, `_end`, `_depth`, `_share`, `_before`, `_after`,
-    `_moved`; and `bump_..` in the same way. What a curve does not have is NaN, and moved nothing.
+    `_moved`; and `bump_..` in the same way. What a curve does not have is NaN, with `_moved` False.
     """
     rows = []
     for run, curve in curves.sort_values("step").groupby("run", sort=False):
@@ -148,7 +148,7 @@ def leaves(steps: ArrayLike, loss: ArrayLike, level: float, margin: float = 0.02
 
 
 def _smooth(steps: ArrayLike, values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Steps, and the running median of the values; near the ends over the points there are."""
+    """Steps, and the running median of the values; near the ends over the available points."""
     x, y = np.asarray(steps, float), np.asarray(values, float)
     if len(x) == 0 or len(x) != len(y) or (np.diff(x) <= 0).any():
         raise ValueError(f"a curve needs increasing steps and as many values; got {len(x)} steps and {len(y)} values")

@@ -6,10 +6,13 @@ Exit codes: 0 done, 1 some runs failed or a rule is broken, 2 bad input, 3 the s
 from recollect.cli import (
     atlas,
     bench,
+    check,
     demo,
     evaluate,
     export,
+    imports,
     kernels,
+    mad,
     merge,
     papers,
     plan,
@@ -18,13 +21,14 @@ from recollect.cli import (
     reproduce,
     results,
     run,
+    serve,
     show,
     status,
 )
 from recollect.cli.app import app, main
 
 __all__ = [
-    "app", "atlas", "bench", "demo", "evaluate", "export", "kernels",
+    "app", "atlas", "bench", "check", "demo", "evaluate", "export", "imports", "kernels", "mad",
     "main", "merge", "papers", "plan", "probe", "report", "reproduce", "results",
-    "run", "show", "status",
+    "run", "serve", "show", "status",
 ]  # fmt: skip

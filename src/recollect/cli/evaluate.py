@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from recollect.cli.app import app, console
-from recollect.cli.options import DeviceOption
+from recollect.cli.options import DeviceOption, TrustOption
 from recollect.spec import SpecError
+from recollect.spec.output import output_errors
 
 
 @app.command()
@@ -34,6 +35,7 @@ def evaluate(
     rows: Annotated[int, typer.Option(min=1, help="Questions of each task and length.")] = 128,
     form: Annotated[str, typer.Option(help="text or tokens. Left out: text where there is a tokenizer.")] = "",
     seed: Annotated[int, typer.Option(help="Which questions.")] = 0,
+    trust: TrustOption = False,
     device: DeviceOption = "auto",
     precision: Annotated[str, typer.Option(help="Of a Hugging Face model: float32, bfloat16 or float16.")] = "float32",
     to: Annotated[
@@ -50,7 +52,7 @@ def evaluate(
 
     if (folder is None) == (not hf):
         raise SpecError("name one model: a folder that `recollect export` made, or a Hugging Face model with --hf")
-    model = open_hf(hf, device, precision) if hf else open_exported(str(folder), device)
+    model = open_hf(hf, device, precision) if hf else open_exported(str(folder), device, trust)
 
     def watch(task: str, length: int) -> None:
         if console.is_terminal:
@@ -59,7 +61,8 @@ def evaluate(
     found = ask(model, task or (), length or (), shots, rows, seed, form, watch)
     console.print(results_table(found.accuracy))
     if to is not None:
-        to.mkdir(parents=True, exist_ok=True)
+        with output_errors(to):
+            to.mkdir(parents=True, exist_ok=True)
         write(found.accuracy, to / "accuracy.csv")
         write(found.positions, to / "positions.csv")
         save(evaluation_figure(found, f"recall of {model.name}"), to / "recall")

@@ -42,9 +42,9 @@ class LanguageModel(ABC):
 class Exported(LanguageModel):
     """A model that recollect trained."""
 
-    def __init__(self, folder: Path, device: torch.device):
+    def __init__(self, folder: Path, device: torch.device, trust: bool = False):
         self.name, self.device = folder.resolve().name, device
-        self.run, self.model = specification(folder), load(folder).to(device)
+        self.run, self.model = specification(folder, trust), load(folder, trust).to(device)
         self.usable, self.start = list(range(1, self.model.vocabulary)), []  # 0 is padding, or blank, in every task
         self.longest = self.model.positions.num_embeddings if self.model.positions is not None else None
 
@@ -101,9 +101,9 @@ class HuggingFace(LanguageModel):
             self.split = found.shape == logits.shape and torch.allclose(found, logits, rtol=1e-4, atol=near)
 
 
-def open_exported(folder: str | Path, device: str = "auto") -> Exported:
-    """A model from a folder that `recollect export` made."""
-    return Exported(_folder(folder), torch.device(choose_device(device)))
+def open_exported(folder: str | Path, device: str = "auto", trust: bool = False) -> Exported:
+    """A model from a folder that `recollect export` made; `trust`: code of its own in the folder is imported."""
+    return Exported(_folder(folder), torch.device(choose_device(device)), trust)
 
 
 def open_hf(model: str | Path, device: str = "auto", precision: str = "float32") -> HuggingFace:

@@ -15,13 +15,13 @@ from recollect.figures.looks import looks, written
 from recollect.figures.style import add_caption, new_figure, style
 
 FEW, MANY = 8, 24
-"""Values of x that are named one by one at most; points of a line above which it has no marks."""
+"""The most values of x that get a label each; the most points of a line that has markers."""
 CLOSE = 0.09
-"""The share of an axis that two named values must be apart."""
+"""The share of an axis that two labels must be apart."""
 LONG = 28
-"""Letters of a legend's line at most."""
+"""The most characters in a line of the legend."""
 LARGE = 10_000
-"""From here on numbers on an axis are written short."""
+"""Numbers on an axis from here on are abbreviated."""
 
 
 def lines_figure(
@@ -79,7 +79,7 @@ def lines_figure(
 
 
 def _scale(axes: Axes, values: list[float], logx: bool, ylim: tuple[float, float] | None) -> None:
-    """The axes that all panels share; few values of x are named one by one."""
+    """The axes that all panels share; few values of x get a label each."""
     if logx:
         axes.set_xscale("log")
         axes.xaxis.set_minor_formatter(NullFormatter())

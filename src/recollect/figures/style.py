@@ -14,16 +14,12 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from recollect.spec import SpecError
-
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
-"""Okabe & Ito's palette, in an order whose neighbours differ in lightness too."""
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2, 1, 2)))
+from recollect.spec.output import output_errors, written_whole
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Within, figures are drawn in the house style."""
+    """A context in which figures are drawn in this style."""
     settings = {
         "font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
         "grid.linewidth": 0.6, "lines.linewidth": 1.8, "lines.markersize": 5, "legend.frameon": False,
@@ -44,7 +40,7 @@ COLUMNS = {1: 3.35, 2: 6.9}
 
 
 class Picture(Figure):
-    """A figure that a notebook shows without any set-up."""
+    """A figure that a notebook displays by itself."""
 
     def _repr_png_(self) -> bytes:
         drawn = io.BytesIO()
@@ -69,15 +65,17 @@ def add_caption(figure: Figure, text: str) -> None:
 
 
 def save(figure: Figure, stem: Path, formats: Sequence[str] = ("png", "svg"), columns: int = 0) -> list[Path]:
-    """The figure in these formats beside each other. `columns`: fitted to one or two columns of a page (`fit`)."""
+    """Write the figure in these formats. `columns`: fitted to one or two columns of a page (`fit`)."""
     if wrong := [one for one in formats if one not in FORMATS]:
         raise SpecError(f"no format {', '.join(wrong)}: choose from {', '.join(FORMATS)}")
-    stem.parent.mkdir(parents=True, exist_ok=True)
+    with output_errors(stem.parent):
+        stem.parent.mkdir(parents=True, exist_ok=True)
     if columns:
         fit(figure, columns)
     paths = [stem.with_name(f"{stem.name}.{ending}") for ending in formats]
     for path, ending in zip(paths, formats, strict=True):
-        figure.savefig(path, **FORMATS[ending])
+        with written_whole(path) as draft:
+            figure.savefig(draft, **FORMATS[ending])
     return paths
 
 

@@ -4,8 +4,8 @@
     da = W_2^T dy          dh = gelu'(h) da   dx = W_1^T dh        dW_1 = sum dh x^T        dW_2 = sum dy a^T
 
 Forward keeps the hidden layer in registers, block by block. Backward forms it once more: a program has a part of both weights
-and walks over rows, the next of which are read while it is busy with gelu and its slope. Its tiles are hidden by rows, so that a
-and dh stay in registers for the products that add to dW_1 and dW_2; only dh is written down, for dx, a plain product. Weights
+and walks over rows, reading the next ones while it computes gelu and its slope. Its tiles are hidden by rows, so that a
+and dh stay in registers for the products that add to dW_1 and dW_2; only dh is stored, for dx, which is a plain product. Weights
 may be in float32 and rows in 16 bits: weights are rounded for the products, their gradients, summed in float32, are not.
 
 gelu(h) = h share(h), where share is the normal distribution function: here a sigmoid of an odd polynomial in h, fitted by
@@ -61,7 +61,7 @@ def backward(
 
 
 def _options(x: Tensor, hidden: int, rows: int, part: int, warps: int, ahead: int) -> dict:
-    """Tiles of rows and of a part of the hidden layer, given as they were fastest on an H200; in float32 smaller, to fit."""
+    """Tiles of rows and of a part of the hidden layer, the fastest on an H200; smaller in float32, to fit."""
     exact = x.dtype == torch.float32
     tokens, width = x.shape[1:]
     if exact:
@@ -121,7 +121,7 @@ def _backward_kernel(
     ROWS: tl.constexpr, HIDDEN: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, SLICE: tl.constexpr,
     EVEN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
-    """dh of a part of the hidden layer and a span of rows, and summands of the other gradients; of dy's sum a slice."""
+    """dh of a part of the hidden layer and a span of rows, summands of the other gradients, and a slice of dy's sum."""
     parts, group = tl.cdiv(hidden, HIDDEN), tl.program_id(1).to(tl.int64)
     span, part = tl.program_id(0) // parts, tl.program_id(0) % parts
     d, j, c = tl.arange(0, WIDTH), part * HIDDEN + tl.arange(0, HIDDEN), part * SLICE + tl.arange(0, SLICE)
