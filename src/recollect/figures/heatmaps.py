@@ -28,7 +28,7 @@ def heatmaps_figure(
     limits: tuple[float, float] = (0.0, 1.0),
     write: bool = False,
 ) -> Figure:
-    """A grid of matrices with one colour scale. NaN stays blank; `write`: print the numbers in the cells, the first row on top."""
+    """A grid of matrices with one colour scale. NaN stays blank; `write`: print the numbers in the cells, first row on top."""
     with style():
         figure = new_figure(max(6.4, 0.9 + 2.3 * len(columns)), 1.4 + 2.2 * len(rows))
         grid = figure.subplots(len(rows), len(columns), squeeze=False)
