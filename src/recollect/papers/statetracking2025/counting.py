@@ -152,8 +152,8 @@ ARITHMETIC = Item(
     {
         "tiny": "Modulo 3, expressions of 3 to 9 tokens, tested at 35; two layers without MLPs, width 32, 1,500 steps of 64 "
         "fresh rows, 2 rates, 3 seeds.",
-        "medium": "Expressions of 3 to 39 tokens, tested at 155; two layers without MLPs, width 128, 3,000 steps of 256, 2 rates, "
-        "3 seeds, float32.",
+        "medium": "Expressions of 3 to 39 tokens, tested at 155; two layers without MLPs, width 128, 3,000 steps of 256, "
+        "2 rates, 3 seeds, float32.",
         "paper": "Tested at 155 tokens; two layers without MLPs, width 128, 3 seeds.",
     },
 )
