@@ -21,6 +21,7 @@ from recollect.cli import (
     reproduce,
     results,
     run,
+    serve,
     show,
     status,
 )
@@ -29,5 +30,5 @@ from recollect.cli.app import app, main
 __all__ = [
     "app", "atlas", "bench", "check", "demo", "evaluate", "export", "imports", "kernels", "mad",
     "main", "merge", "papers", "plan", "probe", "report", "reproduce", "results",
-    "run", "show", "status",
+    "run", "serve", "show", "status",
 ]  # fmt: skip

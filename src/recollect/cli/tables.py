@@ -99,7 +99,7 @@ def atlas_table(found: pd.DataFrame, title: str) -> Table:
 
 def plan_table(name: str, plan: Plan, device: str, dollars_per_hour: float) -> Table:
     """What a study will cost, by configuration."""
-    limit = f": at most this for {plan.searches} window searches" if plan.searches else ""
+    limit = f": at most this for {plan.searches} window search{'es' * (plan.searches > 1)}" if plan.searches else ""
     table = _table(f"study {name} on {device}{limit}", "configuration")
     cost = ["dollars"] if dollars_per_hour else []
     _right(table, "runs", "done", "left", "cohorts", "tokens", "FLOP", "device time", *cost, "rate from")

@@ -1,11 +1,11 @@
-"""The runs that a reproduction rests on, as files beside its pictures: all that is needed to draw and judge it again.
+"""The runs of a reproduction as files beside its pictures: all that is needed to draw and judge it again.
 
-FOLDER/runs.csv             one row per run: its specification, how it ended, what it came to
-FOLDER/curves.parquet       measurements during training, of the runs that items look at; slices, snapshots: the same
+FOLDER/runs.csv             one row per run: its specification, status and results
+FOLDER/curves.parquet       measurements during training of the runs that items use; slices and snapshots likewise
 FOLDER/ITEM.measured.csv    what an item measured on trained models
 
-Numbers of curves have six digits. Embeddings are kept as coordinates in the space that they span, which leaves every angle,
-distance and principal component as it is, to three digits.
+Numbers of curves have six digits. Embeddings are kept as coordinates in the space that they span, which preserves every angle,
+distance and principal component to three digits.
 """
 
 import io
@@ -25,17 +25,17 @@ RUNS = "runs.csv"
 _TABLES = ("input", "output")
 _UNSEEN = ["lr", "grad_norm", "test_answers", "test_rows"]
 _LABEL = "configuration"
-"""A name that depends on which runs stand beside: it is not kept."""
+"""A name that depends on the other runs: it is not saved."""
 
 
 def keep(paper: Paper, item: Item, evidence: Evidence, folder: Path) -> Evidence:
-    """Write what an item was drawn from beside what the folder has of the paper's other items; give it as it will be read."""
+    """Save the evidence of an item, beside that of the paper's other items in the folder; return it as it will be read."""
     if not item.grids(evidence.scale):
         return evidence
     folder.mkdir(parents=True, exist_ok=True)
     known = {
         run.id for one in paper.items for run in one.runs(evidence.scale)
-    }  # a folder may have those of an older form
+    }  # a folder may have runs of an older version
     runs = evidence.runs.drop(columns=_LABEL, errors="ignore")
     text = pd.concat([_but(_read_text(folder / RUNS), "id", runs, known), _as_text(runs)]).fillna("")
     _write(folder / RUNS, lambda draft: text.to_csv(draft, index=False))
@@ -54,7 +54,7 @@ def keep(paper: Paper, item: Item, evidence: Evidence, folder: Path) -> Evidence
 
 
 def kept(item: Item, scale: Scale, folder: Path) -> Evidence:
-    """What a folder has of an item."""
+    """The evidence on an item that a folder has."""
     if not item.grids(scale):
         return evidence_of(item, scale)
     if not (folder / RUNS).exists():
@@ -77,7 +77,7 @@ def kept(item: Item, scale: Scale, folder: Path) -> Evidence:
 
 
 def _but(old: pd.DataFrame, column: str, new: pd.DataFrame, known: Collection[str]) -> pd.DataFrame:
-    """What is old but for the runs that are new, and for those that the paper no longer has."""
+    """The old rows without the runs that are new, and without those that the paper no longer has."""
     again = set(new[column]) if len(new) else set()
     return old.loc[[run in known and run not in again for run in old[column]]]
 
@@ -101,7 +101,7 @@ def _write(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _parsed(text: pd.DataFrame) -> pd.DataFrame:
-    """The same with numbers where a column has numbers; without columns that no run has a value in."""
+    """The same with numbers where a column has numbers; without columns that are empty for all runs."""
     always = {"accuracy", "best_accuracy"}
     text = text.loc[:, [name in always or any(text[name] != "") for name in text]]
     if text.empty:
@@ -111,7 +111,7 @@ def _parsed(text: pd.DataFrame) -> pd.DataFrame:
 
 
 def _packed(frame: pd.DataFrame) -> pd.DataFrame:
-    """A frame as Parquet takes it, without the columns of curves that no item looks at and digits beyond the sixth."""
+    """A frame as Parquet takes it, without the columns of curves that no item uses, rounded to six digits."""
     columns: dict[str, Any] = {}
     for name in frame.columns.difference(_UNSEEN, sort=False):
         if name in _TABLES:

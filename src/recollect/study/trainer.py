@@ -89,6 +89,8 @@ class Trainer:
 
     def take(self, job: Job, report: Report) -> None:
         """Act on a report. Results are kept before anything that relies on their being kept."""
+        if isinstance(report, Ended) and report.run.id not in {run.id for run in job.runs}:
+            return  # told before, by a job that was started again
         if isinstance(report, Measured | Ended):
             self.watch(job.runs, report)
         if isinstance(report, Measured):

@@ -20,7 +20,7 @@ from recollect import rng
 from recollect.models.model import Model, build
 from recollect.tasks.base import Task
 from recollect.train.data import Feed
-from recollect.train.device import matmul_precision, one_thread
+from recollect.train.device import check_precision, matmul_precision, one_thread
 from recollect.train.embeddings import Album
 from recollect.train.measure import EvaluationRows, Measures, measure
 from recollect.train.members import Members
@@ -57,6 +57,7 @@ class Cohort:
             )
         prepare(device)
         run = runs[0]
+        check_precision(device.type, run.train.precision)
         self.device, self.task, self.spec = device, run.task, run.train
         self.bf16 = run.train.precision == "bfloat16"
         dtype = torch.float64 if run.train.precision == "float64" else torch.float32
@@ -103,7 +104,9 @@ class Cohort:
         for members, found in self.gradients(inputs):
             self.move(members, found, inputs)
             columns = [torch.ones_like(found.losses), found.losses, found.hits, found.norms]
-            members.sums += torch.stack(columns, dim=1).double()  # averaged later, without waiting for the device now
+            members.sums += torch.stack(columns, dim=1).to(
+                members.sums.dtype
+            )  # averaged later, without waiting for the device now
 
     def gradients(self, inputs: Inputs) -> Iterator[tuple[Members, Gradients]]:
         """Members and their gradients at a training step: all at once, or one after another."""

@@ -1,6 +1,6 @@
-"""The embeddings of position tokens, and which of them are looked at: shared by Figures 9 to 11 and 20 to 22 and by `tying`.
+"""The embeddings of position tokens, and which of them are used: shared by Figures 9 to 11 and 20 to 22 and by `tying`.
 
-In position retrieval, as `settings` has it. Scales other than `paper` tie no head, and show the head's embeddings (see `tying`).
+The task is position retrieval. Scales other than `paper` tie no head, and show the head's embeddings (see `tying`).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from recollect.papers.retrievit2026.settings import HALF, differs, learnt, of, v
 from recollect.study.spec import Study
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
-"""Of training, at which embeddings are shown."""
+"""Shares of training at which embeddings are shown."""
 FIG9_MODELS = ("RoPE", "NoPE", "M2", "HI-M2-1")
 """Also those of Figure 10."""
 ALONE = ("M", "M2")
@@ -40,9 +40,9 @@ def embeddings(
 def learnt_embeddings(
     evidence: Evidence, name: str, share: float = 1.0, table: str = "", **values: bool
 ) -> list[np.ndarray]:
-    """`embeddings` of the runs that have learnt the task: that those of another have no structure says nothing.
+    """`embeddings` of the runs that have learnt the task: others are no evidence.
 
-    An SSM alone need not have: in the paper it does not get there, and has structure all the same.
+    An SSM without attention is exempt: in the paper it does not learn the task, and has structure nevertheless.
     """
     runs = of(evidence, name, **values)
     kept = runs if name in ALONE else learnt(runs, name, HALF)
@@ -51,7 +51,7 @@ def learnt_embeddings(
 
 def _tables(evidence: Evidence, name: str, ids: list[str], share: float, table: str) -> list[np.ndarray]:
     if not ids or evidence.snapshots.empty:
-        raise NotEnough(f"no embeddings of {name} are there")
+        raise NotEnough(f"there are no embeddings of {name}")
     table = table or ("input" if evidence.scale == "paper" else "output")
     rows = evidence.snapshots.loc[evidence.snapshots["run"].isin(ids) & (evidence.snapshots["share"] == share)]
     return [row["input"] if row[table] is None else row[table] for row in rows.to_dict("records")]  # None: tied
@@ -67,5 +67,5 @@ def first(evidence: Evidence, name: str, share: float = 1.0) -> np.ndarray | Non
 
 
 def over_seeds(found: list[np.ndarray], what: Callable[[np.ndarray], float], name: str) -> Estimate:
-    """A measure of embeddings, and the interval that seeds leave it."""
+    """A measure of embeddings with its interval over seeds."""
     return mean_of((what(x) for x in found), name)
