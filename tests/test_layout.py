@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "probing": RESULTS | {"figures", "testing"},
     "reporting": RESULTS | {"papers", "figures"},
     "bench": TRAINING | {"study"},
-    "cli": RESULTS | {"figures", "papers", "evaluation", "probing", "reporting", "bench"},
+    "cli": RESULTS | {"figures", "papers", "evaluation", "probing", "reporting", "bench", "views"},
 }
 """For each package, the others whose modules it imports, at the head of a file or inside a function."""
 LOOKS_AHEAD = {"study/outcome.py": {"figures", "reporting"}}

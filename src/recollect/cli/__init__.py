@@ -5,13 +5,18 @@ Exit codes: 0 done, 1 some runs failed or a rule is broken, 2 bad input, 3 the s
 
 from recollect.cli import (
     bench,
+    compare,
     demo,
     evaluate,
     export,
+    failures,
     kernels,
+    listing,
+    manage,
     merge,
     papers,
     plan,
+    plot,
     probe,
     report,
     reproduce,
@@ -19,11 +24,12 @@ from recollect.cli import (
     run,
     show,
     status,
+    watch,
 )
 from recollect.cli.app import app, main
 
 __all__ = [
-    "app", "bench", "demo", "evaluate", "export", "kernels",
-    "main", "merge", "papers", "plan", "probe", "report", "reproduce", "results",
-    "run", "show", "status",
+    "app", "bench", "compare", "demo", "evaluate", "export", "failures", "kernels", "listing", "main", "manage",
+    "merge", "papers", "plan", "plot", "probe", "report", "reproduce", "results", "run", "show", "status",
+    "watch",
 ]  # fmt: skip

@@ -60,6 +60,10 @@ AddressOption = Annotated[
         envvar="RAY_ADDRESS", help="The Ray cluster's head, as host:port; auto: the one running on this machine."
     ),
 ]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CONDITION", help="Only runs such as 'accuracy > 0.9' or 'mixer = mamba2'. Again for more."),
+]
 YesOption = Annotated[bool, typer.Option("--yes", help="Also expand a grid of more than a million runs.")]
 ScaleOption = Annotated[
     str,

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from recollect.train.spec import RunSpec
+if TYPE_CHECKING:
+    from recollect.train.spec import RunSpec
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,10 @@ class StoredRun:
     """Every measure at its end; None for what was not finite."""
 
     @cached_property
-    def run(self) -> RunSpec:
+    def run(self) -> "RunSpec":
         """The specification; its `id` is another than the stored one where its code or its meaning has changed since."""
+        from recollect.train.spec import RunSpec  # brings torch along, which tables do not need
+
         return RunSpec.model_validate_json(self.spec)
 
 

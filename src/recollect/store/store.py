@@ -127,8 +127,7 @@ class Store:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"cannot put a store at {self.path}: {error.strerror}") from None
-        lock_path = self.path.with_name(self.path.name + ".lock")
-        holder_path = self.path.with_name(self.path.name + ".holder")
+        lock_path, holder_path = self._beside(".lock"), self._beside(".holder")
         try:
             lock = filelock.FileLock(lock_path, blocking=False)
             lock.acquire()
@@ -150,6 +149,15 @@ class Store:
         finally:
             holder_path.unlink(missing_ok=True)
             lock.release()
+
+    def holder(self) -> str:
+        """The process that writes to the store now, in words; empty where there is none. A killed one may still be named."""
+        with suppress(OSError):
+            return self._beside(".holder").read_text().strip()
+        return ""
+
+    def _beside(self, ending: str) -> Path:
+        return self.path.with_name(self.path.name + ending)
 
     @property
     def _there(self) -> bool:
