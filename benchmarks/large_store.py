@@ -35,7 +35,12 @@ def study(runs: int) -> Study:
         name="large",
         task={"kind": "mqar", "length": 64, "pairs": 4, "vocab": 256},
         model={"mixer": ["attention", "mamba2", "deltanet", "base_conv"], "width": [16, 32, 64, 128, 256], "layers": 2},
-        train={"lr": f"logspace(1e-5, 1e-1, {max(2, runs // 200)})", "seed": list(range(10)), "steps": 1000, "batch": 64},
+        train={
+            "lr": f"logspace(1e-5, 1e-1, {max(2, runs // 200)})",
+            "seed": list(range(10)),
+            "steps": 1000,
+            "batch": 64,
+        },
     )
 
 
@@ -53,7 +58,9 @@ def invented(run: RunSpec, points: int) -> Ended:
         )  # fmt: skip
     accuracy = curve[-1]["accuracy"]
     final = {"valid": accuracy, "loss": 1 - accuracy, "accuracy": accuracy, "answers": accuracy, "rows": accuracy**4}
-    slices = [{"step": 1000, "tag": "gap", "values": [1, 2, 4, 8], "counts": [50] * 4, "right": [round(50 * accuracy)] * 4}]
+    slices = [
+        {"step": 1000, "tag": "gap", "values": [1, 2, 4, 8], "counts": [50] * 4, "right": [round(50 * accuracy)] * 4}
+    ]
     return Ended(run, "finished", 1000, final, curve, slices, 12.5, 1000 * run.model.width, 64 * run.model.width)
 
 

@@ -27,10 +27,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "testing": TRAINING,
     "papers": RESULTS | {"figures"},
     "evaluation": RESULTS | {"figures"},
+    "importing": {"spec", "study"},
     "probing": RESULTS | {"figures", "testing"},
     "reporting": RESULTS | {"papers", "figures"},
     "bench": TRAINING | {"study"},
-    "cli": RESULTS | {"figures", "papers", "evaluation", "probing", "reporting", "bench", "views"},
+    "cli": RESULTS | {"figures", "papers", "evaluation", "importing", "probing", "reporting", "bench", "views"},
 }
 """For each package, the others whose modules it imports, at the head of a file or inside a function."""
 LOOKS_AHEAD = {"study/outcome.py": {"figures", "reporting"}}

@@ -34,10 +34,11 @@ def test_every_page_is_in_the_contents():
     assert sorted(pages_of(site["nav"])) == sorted(expected)
 
 
-def test_the_reference_is_current():
-    spec = importlib.util.spec_from_file_location("reference", DOCS / "reference.py")
+@pytest.mark.parametrize(("name", "write"), [("reference", "reference"), ("atlas", "page")])
+def test_pages_made_from_code_and_tables_are_current(name, write):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.reference() == module.PAGE.read_text(), "write it anew: python docs/reference.py"
+    assert getattr(module, write)() == module.PAGE.read_text(), f"write it anew: python docs/{name}.py"

@@ -285,7 +285,7 @@ def test_canon_layers_stand_in_four_places(mlp):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"mixer": "mamba", "canon": "AB"}, "B stands inside attention, and mamba has no place for it"),
+        ({"mixer": "mamba", "canon": "AB"}, "B is inside attention, which mamba does not have"),
         ({"canon": "C", "mlp": "none"}, "C and D belong to an MLP"),
         ({"canon": "D", "mlp": "identity"}, "C and D belong to an MLP"),
         ({"pattern": "T", "blocks": {"T": ATTENTION}, "canon": "A"}, "give it in `blocks`"),

@@ -34,7 +34,9 @@ def test_recall_draws_keys_alike_and_asks_any_of_those_that_stood_before():
     known = rows.scored[:, ::2].double().mean(dim=0)
     expected = torch.tensor([1 - (7 / 8) ** i for i in range(63)] + [1.0], dtype=torch.float64)
     assert (known - expected).abs().max() < 0.03
-    short = batch("mad_recall", length=8, vocab=64)  # of three draws two are often the same; each known key is asked alike
+    short = batch(
+        "mad_recall", length=8, vocab=64
+    )  # of three draws two are often the same; each known key is asked alike
     distinct = short.tokens[:, 0:6:2].sort(dim=1).values.diff(dim=1).ne(0).sum(dim=1) + 1
     twice = short.tokens[distinct == 2]
     often = twice[:, 0:6:2].mode(dim=1).values
@@ -72,7 +74,9 @@ def test_the_map_of_memorization_is_shared_by_training_and_test_and_differs_betw
                     for k, v in zip(*row, strict=True)} for b in (task.batch(0, "train", 256), task.batch(1, "test", 500)))  # fmt: skip
     assert len(train | test) == len({key for key, _ in train | test}) == task.keys == 127
     other = batch("mad_memorization", 50, map=1)
-    assert any(pair not in train for pair in zip(other.tokens[:, 0].tolist(), other.answers[:, 0].tolist(), strict=True))
+    assert any(
+        pair not in train for pair in zip(other.tokens[:, 0].tolist(), other.answers[:, 0].tolist(), strict=True)
+    )
 
 
 def test_compression_reads_the_whole_row_at_its_mark():

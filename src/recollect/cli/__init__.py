@@ -4,12 +4,15 @@ Exit codes: 0 done, 1 some runs failed or a rule is broken, 2 bad input, 3 the s
 """
 
 from recollect.cli import (
+    atlas,
     bench,
+    check,
     compare,
     demo,
     evaluate,
     export,
     failures,
+    imports,
     kernels,
     listing,
     manage,
@@ -29,7 +32,7 @@ from recollect.cli import (
 from recollect.cli.app import app, main
 
 __all__ = [
-    "app", "bench", "compare", "demo", "evaluate", "export", "failures", "kernels", "listing", "main", "manage",
-    "merge", "papers", "plan", "plot", "probe", "report", "reproduce", "results", "run", "show", "status",
+    "app", "atlas", "bench", "check", "compare", "demo", "evaluate", "export", "failures", "imports", "kernels", "listing",
+    "main", "manage", "merge", "papers", "plan", "plot", "probe", "report", "reproduce", "results", "run", "show", "status",
     "watch",
 ]  # fmt: skip

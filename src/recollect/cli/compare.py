@@ -39,10 +39,10 @@ def compare(
     found = beside(ours, theirs, (first, second))
     console.print(beside_table(found.table, first, second))
     for name, (mine, other) in found.differ.items():
-        console.print(f"{name}: {mine} in {first}, {other} in {second}", markup=False)
+        console.print(f"{name}: {mine} in {first}, {other} in {second}")
     if csv is not None:
         write(found.table, csv)
-        console.print(f"{len(found.table)} rows written to {csv}", markup=False)
+        console.print(f"{len(found.table)} rows written to {csv}")
     if to is None:
         return
     apart = found.table.assign(apart=found.table["difference"].abs())
@@ -57,4 +57,4 @@ def compare(
         ),
         to,
     )  # fmt: skip
-    console.print(f"The picture: {to}", markup=False)
+    console.print(f"The picture: {to}")

@@ -31,11 +31,11 @@ def failures(
     for one in last.values():
         errors.setdefault((one.error, one.traceback if traceback else ""), []).append(one)
     for (error, trace), found in errors.items():
-        console.print(error, style="red", markup=False, soft_wrap=True)
+        console.print(error, style="red", soft_wrap=True)
         ids = ", ".join(one.run for one in found[:6]) + (f" and {len(found) - 6} more" if len(found) > 6 else "")
         console.print(f"  {len(found)} runs, the last at {max(one.when for one in found)}: {ids}", soft_wrap=True)
         if trace:
-            console.print(trace, markup=False, soft_wrap=True)
+            console.print(trace, soft_wrap=True)
     if not traceback:
         console.print(
             f"recollect failures {run or 'RUN'} --traceback --store {store} prints the traceback", soft_wrap=True

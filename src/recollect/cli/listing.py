@@ -29,7 +29,7 @@ def list_names(
     from rich.text import Text
 
     if not what:
-        console.print("recollect list " + "|".join(KINDS), markup=False)
+        console.print("recollect list " + "|".join(KINDS))
         return
     if what not in KINDS:
         raise SpecError(f"cannot list {what!r}: {nearest(what, KINDS)}")

@@ -22,7 +22,7 @@ def rename(
     from recollect.store.store import Store
 
     rename_study(Store(store), old, new)
-    console.print(f"study {old} is now called {new}; write `name: {new}` into its file to go on with it", markup=False)
+    console.print(f"study {old} is now called {new}; write `name: {new}` into its file to go on with it")
 
 
 @app.command()
@@ -50,7 +50,7 @@ def remove(
     for name in studies:
         remove_study(opened, name, with_runs)
     remove_runs(opened, runs)
-    console.print(f"removed {' and '.join(what)}", markup=False)
+    console.print(f"removed {' and '.join(what)}")
     if studies and not with_runs:
         console.print("their results are kept; `recollect gc` removes those of runs that belong to no study")
 
@@ -72,7 +72,7 @@ def gc(store: StoreOption = DEFAULT_STORE, yes: SureOption = False) -> None:
     )
     _ask(f"Remove {what} from {store}? It cannot be undone.", yes)
     collect(opened, found)
-    console.print(f"removed {what}", markup=False)
+    console.print(f"removed {what}")
 
 
 def _ask(question: str, yes: bool) -> None:

@@ -39,6 +39,6 @@ def plan(
     (grid,) = expand(study, allow_many=yes, precision=lambda _: precision)
     made = make_plan(grid, known, device, cohort, calibrate)
     console.print(plan_table(grid.study.name, made, device, dollars_per_hour))
-    console.print(f"precision: {named_precisions(grid.runs)}{why}", markup=False)
+    console.print(f"precision: {named_precisions(grid.runs)}{why}")
     for note in made.warnings:
-        console.print(f"note: {note}", markup=False)
+        console.print(f"note: {note}")

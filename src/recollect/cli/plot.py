@@ -49,7 +49,7 @@ def plot(
         if size:
             figure.set_size_inches(*_inches(size))
         save_as(figure, to)
-    console.print(f"The picture: {to}", markup=False)
+    console.print(f"The picture: {to}")
 
 
 def _inches(size: str) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from recollect.cli.options import (
     CohortOption,
     DeviceOption,
     ExecutorOption,
+    RetryOption,
     ScaleOption,
     StopAfterOption,
     StoreOption,
@@ -44,6 +45,7 @@ def reproduce(
     workers: WorkersOption = 0,
     cohort: CohortOption = 0,
     stop_after: StopAfterOption = "",
+    retry: RetryOption = False,
     draw_only: Annotated[
         bool, typer.Option("--draw-only", help="Train nothing: draw and judge what there is.")
     ] = False,
@@ -78,7 +80,7 @@ def reproduce(
         console.print(reproduction_plan_table(f"{what} at scale {scale}", planned, on))
     made = make(
         what, scale=scale, store=store, out=to / scale / paper, draw_only=draw_only, device=device, executor=executor,
-        workers=workers, cohort=cohort, progress=Progress(console), stop_after=duration(stop_after),
+        workers=workers, cohort=cohort, progress=Progress(console), stop_after=duration(stop_after), retry=retry,
         options={"address": address},
     )  # fmt: skip
     if made.outcome:

@@ -37,7 +37,7 @@ def results(
     ] = "runs",
 ) -> None:
     """The results as a table, by run or by configuration; or as CSV, Parquet or JSON."""
-    import sys
+    import io
 
     from recollect.analysis import columns
     from recollect.cli.formats import check_format, formatted, summary_text
@@ -69,9 +69,11 @@ def results(
         console.print(f"{len(frame)} rows written to {to}")
         return
     if form == "csv":
-        frames.write_csv(frame, sys.stdout)
+        text = io.StringIO()
+        frames.write_csv(frame, text)
+        console.print(text.getvalue(), end="", soft_wrap=True)
     elif form != "table":
-        print(formatted(summary_text(frame), form))
+        console.print(formatted(summary_text(frame), form), soft_wrap=True)
     elif rows == 0:
         console.print("no run that has ended meets the conditions")
     else:

@@ -12,12 +12,19 @@ from recollect.cli.options import (
     CohortOption,
     DeviceOption,
     ExecutorOption,
+    GpusOption,
+    PartitionOption,
+    RetryOption,
+    SlurmOption,
     StopAfterOption,
     StoreOption,
+    TimeOption,
+    TimeoutOption,
     WorkersOption,
     YesOption,
     completes,
     duration,
+    named,
     show_windows,
     tell_failed,
     tell_trained,
@@ -34,6 +41,10 @@ def run(
     cohort: CohortOption = 0,
     executor: ExecutorOption = "local",
     address: AddressOption = "auto",
+    partition: PartitionOption = "",
+    gpus: GpusOption = 0,
+    time: TimeOption = "",
+    slurm: SlurmOption = None,
     workers: WorkersOption = 0,
     attempts: Annotated[
         int, typer.Option(min=1, help="How often a run that fails alone, or a cohort whose worker dies, is tried.")
@@ -42,6 +53,8 @@ def run(
         float, typer.Option(min=0, help="Seconds of training between snapshots of a cohort.")
     ] = 60.0,
     stop_after: StopAfterOption = "",
+    timeout: TimeoutOption = "",
+    retry: RetryOption = False,
     keep_weights: Annotated[
         bool, typer.Option("--keep-weights", help="Also keep the trained models, in a folder beside the store.")
     ] = False,
@@ -74,11 +87,12 @@ def run(
         if not sign:
             raise SpecError(f"--sink: expected NAME=TARGET, got {word!r}")
         targets.append((kind, target))
+    options = {"address": address, "partition": partition, "gpus": gpus, "time": duration(time, "--time")}
     outcome = train(
         study, store=store, executor=executor, device=device, workers=workers, cohort=cohort, progress=Progress(console),
         sinks=[open_sink(kind, target, study.name) for kind, target in targets], keep_weights=keep_weights,
-        checkpoint_every=checkpoint_every, attempts=attempts,
-        stop_after=duration(stop_after), options={"address": address}, allow_many=yes,
+        checkpoint_every=checkpoint_every, attempts=attempts, timeout=duration(timeout, "--timeout"), retry=retry,
+        stop_after=duration(stop_after), options={**options, "parameters": named(slurm)}, allow_many=yes,
     )  # fmt: skip
     tell_trained(outcome)
     for searched in outcome.searches.values():

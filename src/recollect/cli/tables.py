@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from recollect.analysis.window import decades_text
 
@@ -21,7 +21,7 @@ def windows_table(found: pd.DataFrame, threshold: float) -> Table:
     for row in found.to_dict("records"):
         edges = [f"{row[edge]:.1e}" if row["decades"] else "-" for edge in ("low", "high")]
         table.add_row(
-            escape(row["configuration"]), f"{row['best']:.3f}", f"{row['best_lr']:.1e}", decades_text(row),
+            row["configuration"], f"{row['best']:.3f}", f"{row['best_lr']:.1e}", decades_text(row),
             f"{row['seed_min']:.2f} .. {row['seed_max']:.2f}", *edges, f"{row['checkpoint_decades']:.2f}",
             "-" if pd.isna(row["sensitivity"]) else f"{row['sensitivity']:.3f}", f"{row['diverged']:.0%}",
             "find it" if row["zoology_finds"] else "miss it" if row["decades"] else "-",
@@ -35,7 +35,7 @@ def search_table(searched: "Searched") -> Table:
     facts = {label: _facts(record) for label, record in searched.found.items()}
     _right(table, *next(iter(facts.values()), {}))
     for label, values in facts.items():
-        table.add_row(escape(label), *values.values())
+        table.add_row(label, *values.values())
     return table
 
 
@@ -66,7 +66,7 @@ def kernels_table(found: pd.DataFrame) -> Table:
     for i, row in enumerate(rows):
         numbers = ("-" if pd.isna(row[name]) else f"{row[name]:.1e}" for name in ("output", "gradients"))
         ms = "-" if pd.isna(row["ms"]) else f"{row['ms']:.3g}"
-        verdict = f"[{styles[row['verdict']]}]{row['verdict']}[/]"
+        verdict = Text(row["verdict"], styles[row["verdict"]])
         last = i + 1 == len(rows) or rows[i + 1]["op"] != row["op"]
         table.add_row(row["op"], row["form"], row["version"], verdict, *numbers, ms, row["note"], end_section=last)
     return table
@@ -85,6 +85,17 @@ def comparison_table(records: list[dict[str, Any]], title: str) -> Table:
             f"{row['parameters']:,}", row["origin"], style="bold" if row["probed"] else "",
             end_section=i + 1 < len(records) and records[i + 1]["layers"] != row["layers"],
         )  # fmt: skip
+    return table
+
+
+def atlas_table(found: pd.DataFrame, title: str) -> Table:
+    """Every model of a study of the atlas: accuracy, window, steps to learn, sizes."""
+    from recollect.probing.overview import COLUMNS, atlas_cells  # brings torch along
+
+    table = _table(title, COLUMNS[0])
+    _right(table, *COLUMNS[1:])
+    for row in found.to_dict("records"):
+        table.add_row(*atlas_cells(row))
     return table
 
 
@@ -132,15 +143,15 @@ def text_table(frame: pd.DataFrame) -> Table:
     """A frame of text, as it is."""
     table = Table()
     for column in frame:
-        table.add_column(escape(str(column)), overflow="fold")
+        table.add_column(str(column), overflow="fold")
     for values in frame.itertuples(index=False):
-        table.add_row(*map(escape, values))
+        table.add_row(*values)
     return table
 
 
 def beside_table(table: pd.DataFrame, first: str, second: str) -> Table:
     """Two studies side by side: accuracy, best rate and window of each configuration in both."""
-    shown = _table(escape(f"{first} (A) and {second} (B)"), "configuration")
+    shown = _table(f"{first} (A) and {second} (B)", "configuration")
     _right(shown, "accuracy A", "accuracy B", "B less A", "best rate A", "best rate B", "window A", "window B")
     for row in table.to_dict("records"):
         cells = [f"{row['best_a']:.3f}", f"{row['best_b']:.3f}", f"{row['difference']:+.3f}"]
@@ -149,7 +160,7 @@ def beside_table(table: pd.DataFrame, first: str, second: str) -> Table:
             decades_text({name: row[f"{name}_{side}"] for name in ("decades", "open_low", "open_high")})
             for side in "ab"
         ]
-        shown.add_row(escape(row["configuration"]), *("-" if "nan" in cell else cell for cell in cells))
+        shown.add_row(row["configuration"], *("-" if "nan" in cell else cell for cell in cells))
     return shown
 
 

@@ -53,13 +53,12 @@ def _left(found: "list[ConfigurationProgress]", began: tuple[float, int], now: t
 
 
 def _table(store: "Store", shown: "list[ConfigurationProgress]", left: str) -> "Table":
-    from rich.markup import escape
     from rich.progress_bar import ProgressBar
     from rich.table import Table
 
     by = store.holder()
     who = f"written to by {by}" if by else "no process writes to it now"
-    table = Table(title=f"{escape(str(store.path))}: {escape(who)}{left}", title_justify="left")
+    table = Table(title=f"{store.path}: {who}{left}", title_justify="left")
     several = len({part.study for part in shown}) > 1
     for heading in [*["study"] * several, "configuration"]:
         table.add_column(heading, overflow="fold")
@@ -71,7 +70,7 @@ def _table(store: "Store", shown: "list[ConfigurationProgress]", left: str) -> "
         best = "-" if part.best_accuracy is None else f"{part.best_accuracy:.3f}"
         ago = "-" if part.measured is None else f"{max(0.0, time.time() - part.measured):,.0f} s ago"
         table.add_row(
-            *map(escape, names), ProgressBar(total=max(1, part.steps), completed=part.steps_done, width=12),
+            *names, ProgressBar(total=max(1, part.steps), completed=part.steps_done, width=12),
             f"{part.ended} of {part.runs}", str(part.begun), str(part.failed) if part.failed else "-", best,
             "-" if part.best_lr is None else f"{part.best_lr:.1e}", ago,
         )  # fmt: skip

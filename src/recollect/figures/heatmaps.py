@@ -11,7 +11,7 @@ from recollect.figures.style import add_caption, new_figure, style
 Cells = Mapping[tuple[str, str], pd.DataFrame]
 """By row and column of the grid: a matrix, its index up and its columns along."""
 UPRIGHT = 5
-"""Numbers stand upright in cells where there are more columns: side by side they would overlap."""
+"""With more columns than this, numbers are written vertically: horizontally they would overlap."""
 
 
 def heatmaps_figure(
@@ -27,7 +27,7 @@ def heatmaps_figure(
     limits: tuple[float, float] = (0.0, 1.0),
     write: bool = False,
 ) -> Figure:
-    """A grid of matrices with one scale of colours. What is NaN stays blank; `write`: the numbers stand in the cells."""
+    """A grid of matrices with one colour scale. NaN stays blank; `write`: print the numbers in the cells."""
     with style():
         figure = new_figure(max(6.4, 0.9 + 2.3 * len(columns)), 1.4 + 2.2 * len(rows))
         grid = figure.subplots(len(rows), len(columns), squeeze=False)

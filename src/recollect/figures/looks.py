@@ -1,11 +1,13 @@
-"""How a line looks and is called. Both belong to the mixer, so that it is recognised from picture to picture."""
+"""The look and the name of a line. Both belong to the mixer, so that it looks the same in every picture."""
 
 import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from recollect.figures.style import COLOURS, DASHES, MARKERS
-
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
+"""Okabe & Ito's palette, in an order whose neighbours differ in lightness too."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2, 1, 2)))
 WRITTEN = {
     "attention": "Attention", "hyena": "Hyena", "mamba": "Mamba", "deltanet": "DeltaNet", "mamba2": "Mamba-2", "h3": "H3",
     "rwkv": "RWKV-4", "based": "Based", "gated_deltanet": "Gated DeltaNet", "gla": "GLA", "linear_attention": "Linear attention",
@@ -30,14 +32,14 @@ ALL_COLOURS = (
     "#994455",
     "#BBBBBB",
 )
-"""Okabe & Ito's palette, then Tol's muted one and some of his others: the mixers that are seen most often are the easiest to
-tell apart."""
+"""Okabe & Ito's palette, then Tol's muted one and some of his others: the most common mixers have the most distinct
+colours."""
 
 
 def written(label: str) -> str:
     """A label with its mixer as people write it: `mamba2, width 64` gives `Mamba-2, width 64`."""
     mixer, rest = _split(label)
-    return WRITTEN.get(mixer, mixer) + rest
+    return WRITTEN.get(mixer, mixer) + (f" {rest}" if rest.startswith("(") and mixer in WRITTEN else rest)
 
 
 def look(i: int) -> dict[str, Any]:
@@ -55,6 +57,11 @@ def looks(labels: Sequence[object]) -> dict[object, dict[str, Any]]:
     free = (i for i in itertools.count() if i not in set(numbers.values()))
     rest = {label: next(free) for label in labels if label not in numbers}
     return {label: look((numbers | rest)[label]) for label in labels}
+
+
+def mixer_of(label: object) -> str:
+    """The mixer that a label names first: what a line's colour belongs to."""
+    return _split(str(label))[0]
 
 
 def _split(label: str) -> tuple[str, str]:

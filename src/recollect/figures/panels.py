@@ -15,11 +15,11 @@ from recollect.figures.looks import looks, written
 from recollect.figures.style import add_caption, new_figure, style
 
 FEW, MANY = 8, 24
-"""Values of x that are named one by one at most; points of a line above which it has no marks."""
+"""The most values of x that get a label each; the most points of a line that has markers."""
 LONG = 28
-"""Letters of a legend's line at most."""
+"""The most characters in a line of the legend."""
 LARGE = 10_000
-"""From here on numbers on an axis are written short."""
+"""Numbers on an axis from here on are abbreviated."""
 
 
 def lines_figure(
@@ -72,7 +72,7 @@ def lines_figure(
 
 
 def _scale(axes: Axes, values: list[float], logx: bool, ylim: tuple[float, float] | None) -> None:
-    """The axes that all panels share; few values of x are named one by one."""
+    """The axes that all panels share; few values of x get a label each."""
     if logx:
         axes.set_xscale("log")
         axes.xaxis.set_minor_formatter(NullFormatter())
@@ -86,7 +86,7 @@ def _scale(axes: Axes, values: list[float], logx: bool, ylim: tuple[float, float
 
 
 def _legend(axes: Axes, lines: list) -> None:
-    """All lines, to the right of the panels, whichever of them a panel has."""
+    """All lines of all panels, to the right of them."""
     handles = [Line2D([], [], **look) for look in looks(lines).values()]
     axes.legend(
         handles, _names(lines), loc="upper left", bbox_to_anchor=(1.02, 1.0), fontsize=8 if len(lines) <= 12 else 7

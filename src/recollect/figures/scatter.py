@@ -1,10 +1,14 @@
-"""Points in a plane, coloured by their order: embeddings of position tokens in their first two principal components."""
+"""Points in a plane: embeddings in their first two principal components, coloured by their order; models by two numbers."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
+from recollect.figures.looks import looks, written
 from recollect.figures.style import add_caption, new_figure, style
 
 
@@ -37,5 +41,31 @@ def scatter_figure(
         figure.suptitle(title, fontsize=11)
         if drawn is not None:
             figure.colorbar(drawn, ax=grid, label=order, shrink=0.8)
+        add_caption(figure, caption)
+    return figure
+
+
+def points_figure(
+    table: pd.DataFrame, x: str, y: str, point: str, panel: str, *, xlabel: str, ylabel: str, caption: str, level: float
+) -> Figure:
+    """A panel per value of `panel`, a point per row with the look of what it is called, one legend; `level`: a grey line."""
+    names, points = list(dict.fromkeys(table[panel])), list(dict.fromkeys(table[point]))
+    columns = min(3, len(names))
+    rows, all_looks = math.ceil(len(names) / columns), looks(points)
+    with style():
+        figure = new_figure(2.4 + 2.6 * columns, max(1.2 + 2.4 * rows, 1.0 + 0.165 * len(points)))
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        for axes, name in zip(grid.flat, names, strict=False):
+            for row in table.loc[table[panel] == name].to_dict("records"):
+                axes.plot(row[x], row[y], **{**all_looks[row[point]], "linestyle": ""})
+            axes.axhline(level, color="#999999", linewidth=0.8, zorder=0)
+            axes.set_title(str(name), fontsize=9)
+        for axes in grid.flat[len(names) :]:
+            axes.set_visible(False)
+        grid[0][0].set(xscale="log", ylim=(-0.03, 1.05))
+        figure.supxlabel(xlabel, fontsize=10)
+        figure.supylabel(ylabel, fontsize=10)
+        handles = [Line2D([], [], **{**all_looks[one], "linestyle": ""}) for one in points]
+        figure.legend(handles, [written(str(one)) for one in points], loc="outside right upper", fontsize=8)
         add_caption(figure, caption)
     return figure

@@ -10,15 +10,12 @@ import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
-"""Okabe & Ito's palette, in an order whose neighbours differ in lightness too."""
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2, 1, 2)))
+from recollect.spec.output import output_errors, written_whole
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Within, figures are drawn in the house style."""
+    """A context in which figures are drawn in this style."""
     settings = {
         "font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
         "grid.linewidth": 0.6, "lines.linewidth": 1.8, "lines.markersize": 5, "legend.frameon": False,
@@ -29,7 +26,7 @@ def style() -> Iterator[None]:
 
 
 class Picture(Figure):
-    """A figure that a notebook shows without any set-up."""
+    """A figure that a notebook displays by itself."""
 
     def _repr_png_(self) -> bytes:
         drawn = io.BytesIO()
@@ -54,9 +51,12 @@ def add_caption(figure: Figure, text: str) -> None:
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
-    """The figure as PNG and SVG beside each other."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
+    """Write the figure as PNG and as SVG."""
+    with output_errors(stem.parent):
+        stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_suffix(ending) for ending in (".png", ".svg")]
-    figure.savefig(paths[0], dpi=160)
-    figure.savefig(paths[1], metadata={"Date": None})
+    with written_whole(paths[0]) as draft:
+        figure.savefig(draft, dpi=160)
+    with written_whole(paths[1]) as draft:
+        figure.savefig(draft, metadata={"Date": None})
     return paths

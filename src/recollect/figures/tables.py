@@ -1,4 +1,4 @@
-"""A table as a picture, so that tables stand beside figures."""
+"""A table as a picture, beside the figures."""
 
 import pandas as pd
 from matplotlib.figure import Figure

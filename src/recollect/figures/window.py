@@ -10,9 +10,9 @@ from recollect.figures.looks import looks, written
 from recollect.figures.style import Picture, add_caption, new_figure, style
 
 FEW = 4
-"""How many models' windows are shaded behind the curves as well; more would hide each other."""
+"""The most models whose windows are shaded behind the curves as well; more would hide each other."""
 LONG = 80
-"""Letters of a legend's line at most; labels of at most half as many stand in two columns."""
+"""The most characters in a line of the legend; labels of at most half as many are in two columns."""
 
 
 def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: float = THRESHOLD) -> Picture:
@@ -35,7 +35,7 @@ def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: floa
                 edges = found[model]["low"], found[model]["high"]
                 if len(models) <= FEW:
                     axes.axvspan(*edges, color=look["color"], alpha=0.07, linewidth=0)
-                y = -0.06 - 0.045 * i  # the windows as bars under the curves, so that overlaps can be told apart
+                y = -0.06 - 0.045 * i  # the windows as bars under the curves, so that overlaps stay visible
                 axes.plot(edges, (y, y), color=look["color"], linewidth=5, solid_capstyle="butt", alpha=0.9)
         for rate in ZOOLOGY_RATES:
             axes.axvline(rate, color="#555555", linestyle=(0, (2, 3)), linewidth=1, zorder=0)

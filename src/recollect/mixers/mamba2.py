@@ -22,7 +22,7 @@ from recollect.spec import SpecError
 
 
 class Mamba2(Mixer):
-    """Mamba2's own block. It has no use for an MLP beside it.
+    """Mamba2's own block. It is used without an MLP.
 
     state: size n of B and C; a head's state is n x p.
     head_dim: p; 0 takes 64, or where 64 does not divide the inner width, the largest smaller number that does.
@@ -31,7 +31,7 @@ class Mamba2(Mixer):
     groups: how many B and C there are, each shared by its part of the heads, whose outputs are normalised together.
     dt_min, dt_max: step sizes at the start, log-uniform between these.
 
-    Initial values: A, D, dt and the convolution are published Mamba2's; linear maps are by the model's law.
+    Initial values: A, D, dt and the convolution are published Mamba2's; linear maps are by the model's default.
     """
 
     def __init__(

@@ -142,6 +142,8 @@ class Claim:
     test: Callable[[Evidence], Finding]
     decided_at: tuple[Scale, ...] | Callable[[Evidence], bool] = ("paper",)
     """Where the claim can be refuted: the scales that have the setting it names, or whether the runs have that setting."""
+    by_best_epoch: bool = True
+    """Whether it is judged by the best epoch as well."""
 
     def refutable(self, evidence: Evidence) -> bool:
         """Whether these results can refute it."""
@@ -172,7 +174,7 @@ def judge(claim: Claim, evidence: Evidence) -> Verdict:
     """The verdict of the evidence on a claim."""
     answer, finding = _judged(claim, evidence)
     numbers, notes, by_best = dict(finding.numbers), [finding.note], None
-    if (best := evidence.at_best_epoch) is not None:
+    if claim.by_best_epoch and (best := evidence.at_best_epoch) is not None:
         other, otherwise = _judged(claim, best)
         changed = {name: text for name, text in otherwise.numbers.items() if numbers.get(name) != text}
         if changed or other != answer:

@@ -20,6 +20,7 @@ from recollect.papers.item import Item, Paper, gather
 from recollect.papers.judge import ANSWERS, SCALES, Evidence, Scale, distinct, judge
 from recollect.papers.kept import RUNS, keep, kept
 from recollect.spec import SpecError, digest, nearest
+from recollect.spec.output import written_whole
 from recollect.store import DEFAULT_STORE
 from recollect.store.store import Store
 from recollect.store.versions import release
@@ -157,7 +158,8 @@ def _with_measured(item: Item, evidence: Evidence, store: Store, device: str) ->
     path = store.path.with_name(store.path.name + ".measured") / f"{item.name}-{mark}.csv"
     if not path.exists() and device:
         path.parent.mkdir(parents=True, exist_ok=True)
-        item.measure(evidence, runs, choose_device(device)).to_csv(path, index=False)
+        with written_whole(path) as draft:
+            item.measure(evidence, runs, choose_device(device)).to_csv(draft, index=False)
     return dataclasses.replace(evidence, measured=pd.read_csv(path)) if path.exists() else evidence
 
 
@@ -166,7 +168,8 @@ def _show(paper: Paper, item: Item, evidence: Evidence, folder: Path, command: s
     figure, numbers = item.draw(evidence, item.caption(evidence))
     with style():  # the salt of an SVG's ids, so that the same picture is the same file
         save(figure, folder / item.name)
-    numbers.to_csv(folder / f"{item.name}.csv", index=False)
+    with written_whole(folder / f"{item.name}.csv") as draft:
+        numbers.to_csv(draft, index=False)
     about = {"paper": paper.name, "item": item.name}
     trained = sorted(
         {json.loads(text)["recollect"] for text in evidence.runs["versions"]} if len(evidence.runs) else ()
@@ -185,8 +188,13 @@ def write_verdicts(records: list[Record], paper: Paper, folder: Path) -> list[Re
     order = {answer: place for place, answer in enumerate(ANSWERS)}  # an answer of another version comes first
     records.sort(key=lambda record: (order.get(record["answer"], -1), places[record["item"]]))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (folder / "verdicts.md").write_text(_markdown(records, paper), encoding="utf-8")
+    texts = {
+        path: json.dumps(records, indent=1, ensure_ascii=False) + "\n",
+        folder / "verdicts.md": _markdown(records, paper),
+    }
+    for place, text in texts.items():
+        with written_whole(place) as draft:
+            draft.write_text(text, encoding="utf-8")
     return records
 
 

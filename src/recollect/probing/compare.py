@@ -55,7 +55,6 @@ def pictures(frame: pd.DataFrame, records: list[dict[str, Any]], setting: Settin
 
 def caption(part: pd.DataFrame, setting: Setting) -> str:
     """What the picture shows, at which scale, and where the shipped curves are from."""
-    made = about()
     now = list(part["origin"]).count("now")
     text = (
         f"{now} runs of a search among {RATES} rates and {setting.seeds} seed(s); {setting}. Line: mean of the seeds tried; "
@@ -63,6 +62,7 @@ def caption(part: pd.DataFrame, setting: Setting) -> str:
     )
     if now == len(part):
         return text
+    made = about()["atlas.probe"]
     return f"{text} *: shipped, the same setting, made on {made['made']} on {made['hardware']}."
 
 

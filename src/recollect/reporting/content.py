@@ -1,28 +1,32 @@
-"""What a page says of one study, as plain data: question, headline, every run, curves, slices, failures, provenance."""
+"""What a page says of studies, as plain data: every run, every configuration, curves, tags, failures, provenance."""
 
 import json
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
-import yaml
 from pydantic import ValidationError
 
-from recollect.analysis.scaling import at_best_rate
 from recollect.analysis.window import THRESHOLD, windows
-from recollect.reporting.curves import Budget, curves_content, slices_content
+from recollect.reporting.curves import curve_points
+from recollect.reporting.mixing import kept_mixing
 from recollect.reporting.words import question, unknowns
 from recollect.spec import SpecError, finite
-from recollect.store.frames import field_columns, runs_frame, varying_fields
+from recollect.spec.reading import read_yaml
+from recollect.spec.source import untrusted
+from recollect.store.frames import field_columns, runs_frame, slices_frame, varying_fields
 from recollect.store.labels import run_labels
 from recollect.store.store import Store
 from recollect.study.precision import AUTOMATIC
 from recollect.study.spec import Study
+from recollect.views.base import Frames, prepared
+from recollect.views.fields import measures, varying
+from recollect.views.tags import tag_table
 
-Columns = dict[str, list[Any]]
-"""One value per run in every column; None where there is none."""
-_OUTCOMES = ("accuracy", "best_accuracy", "best_step", "step", "parameters", "state_size", "seconds")
+FEW, RESAMPLES = 100, 1000
+"""Configurations up to which windows have a bootstrap interval, and its draws."""
 _WINDOW = ("low", "high", "decades", "open_low", "open_high", "zoology_finds", "seeds", "rates", "seed_min", "seed_max",
            "interval_low", "interval_high", "checkpoint_decades", "sensitivity", "sensitivity_low", "sensitivity_high",
            "loss_sensitivity", "loss_sensitivity_low", "loss_sensitivity_high", "best_lr_low", "best_lr_high",
@@ -30,57 +34,98 @@ _WINDOW = ("low", "high", "decades", "open_low", "open_high", "zoology_finds", "
 """What the page says of a window."""
 
 
-def study_content(store: Store, name: str, budget: Budget) -> dict[str, Any]:
-    """What a page says of one study of the store."""
-    source = store.study_source(name)
-    ids, frame, given = store.studies()[name], runs_frame(store, name), _mapping(source)
-    runs = {str(column): [finite(value) for value in frame[column].tolist()] for column in frame}
-    failures = _failures(store, ids, given)
-    content: dict[str, Any] = {
-        "name": name, "source": source, "planned": len(ids), "ended": len(frame), "failures": failures,
-        "failed": len({failure["run"] for failure in failures if not failure["ended"]}),
-        "question": question(runs, given), "unknowns": unknowns(given), "statuses": {}, "headline": [], "shared": {},
-    }  # fmt: skip
-    return content | (_results(store, name, frame, runs, given, budget) if runs else {})
+class Content:
+    """The frames of some studies of a store, and what a page says of them."""
 
+    def __init__(self, store: Store, names: Sequence[str]):
+        self.store, self.names = store, list(names)
+        self.sources = {name: store.study_source(name) for name in names}
+        self.given = {name: _mapping(source) for name, source in self.sources.items()}
+        found = {name: runs_frame(store, name) for name in names}
+        parts = [frame.assign(study=name) for name, frame in found.items() if not frame.empty]
+        runs = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        self.stored = runs
+        runs = prepared(runs)
+        searches = [given.get("search") for given in self.given.values()]
+        asked = [search["threshold"] for search in searches if isinstance(search, dict) and "threshold" in search]
+        points, curve_of, self.curves_note = curve_points(store, runs)
+        numbers = {id: i for i, id in enumerate(dict.fromkeys(curve_of.values()))}
+        self._number = {id: numbers[first] for id, first in curve_of.items()}
+        best = runs.loc[runs["at_best"], "id"].unique().tolist() if len(runs) else []
+        slices = slices_frame(store, runs=best)
+        threshold = asked[0] if asked else THRESHOLD
+        self.frames = Frames(runs, points, slices, kept_mixing(store, runs), threshold)
 
-def _results(
-    store: Store, name: str, frame: pd.DataFrame, runs: Columns, given: dict[str, Any], budget: Budget
-) -> dict[str, Any]:
-    """What there is to tell once a run has ended."""
-    search = given.get("search")
-    threshold = search.get("threshold", THRESHOLD) if isinstance(search, dict) else THRESHOLD
-    headline = _headline(frame, threshold)
-    best = {configuration: row["best_rate"] for configuration, row in headline.items()}
-    at_best = [i for i, rate in enumerate(runs["train.lr"]) if rate == best[runs["configuration"][i]]]
-    ids_at_best = {label: [runs["id"][i] for i in at_best if runs["configuration"][i] == label] for label in best}
-    finals = [column for column in runs if column.startswith("final.")]
-    fields, varying = field_columns(frame), varying_fields(frame)
-    measures = [column for column in (*_OUTCOMES, *finals) if any(_is_number(value) for value in runs[column])]
-    shown = ("id", "configuration", "model", "status", "accuracy", "train.lr", "train.seed", *varying, *measures)
-    return {
-        "threshold": threshold, "headline": list(headline.values()), "statuses": dict(Counter(runs["status"])),
-        "fields": varying, "measures": measures, "runs": {column: runs[column] for column in dict.fromkeys(shown)},
-        "shared": {field: runs[field][0] for field in fields if field not in varying},
-        **curves_content(store, runs["id"], at_best, budget), **slices_content(store, ids_at_best),
-        "provenance": _provenance(store, name, runs),
-    }  # fmt: skip
+    def runs(self) -> dict[str, list[Any]]:
+        """One value per run in every column that the page uses; None where there is none."""
+        runs = self.stored
+        if runs.empty:
+            return {}
+        told = ("id", "study", "configuration", "model", "status", "accuracy", "train.lr", "train.seed", *varying(runs))
+        shown = dict.fromkeys((*told, *measures(runs), "parameters", "state_size"))
+        columns = {name: [finite(value) for value in runs[name].tolist()] for name in shown if name in runs}
+        return columns | {
+            "at_best": self.frames.runs["at_best"].astype(int).tolist(),
+            "curve": [self._number.get(id, -1) for id in runs["id"]],
+        }
 
+    def curves(self) -> dict[str, list[Any]]:
+        """The points of curves by column; `run` is the number that the column `curve` of the runs gives to their runs."""
+        points = self.frames.curves
+        columns = {str(name): [finite(value) for value in points[name].tolist()] for name in points}
+        return columns | {"run": [self._number[id] for id in points["run"]]} if columns else {}
 
-def _headline(frame: pd.DataFrame, threshold: float) -> dict[str, dict[str, Any]]:
-    """By configuration: accuracy at its best rate, and its window where rates vary."""
-    rows: dict[str, dict[str, Any]] = {}
-    for best in at_best_rate(frame).to_dict("records"):
-        own = frame.loc[frame["configuration"] == best["configuration"]]
-        rows[best["configuration"]] = {
-            "configuration": best["configuration"], "runs": len(own), "parameters": best["parameters"],
-            "diverged": list(own["status"]).count("diverged"), "best_rate": best["lr"],
-            "accuracy": best["accuracy"], "lowest": best["min"], "highest": best["max"],
+    def tags(self) -> dict[str, list[Any]]:
+        """Answers by study, configuration, tag, step and value, of the runs at the best learning rate."""
+        parts = []
+        for name in self.names if len(self.frames.slices) and len(self.frames.runs) else []:
+            own = self.frames.runs.loc[self.frames.runs["study"] == name]
+            if len(own):
+                parts.append(tag_table(own, self.frames.slices).assign(study=name))
+        table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        return {str(name): table[name].tolist() for name in table}
+
+    def configurations(self) -> list[dict[str, Any]]:
+        """By study and configuration: accuracy at its best rate, and its window where rates vary."""
+        rows: list[dict[str, Any]] = []
+        runs = self.frames.runs
+        count = len(runs[["study", "configuration"]].drop_duplicates()) if len(runs) else 0
+        for name in self.names if count else []:
+            own = runs.loc[runs["study"] == name]
+            swept = own["train.lr"].nunique() > 1
+            found = (
+                windows(own, threshold=self.frames.threshold, resamples=RESAMPLES if count <= FEW else 1)
+                if swept
+                else None
+            )
+            by_name = found.set_index("configuration").to_dict("index") if found is not None else {}
+            for label, group in own.groupby("configuration", sort=False):
+                best = group.loc[group["at_best"]]
+                rows.append(
+                    {"study": name, "configuration": label, "accuracy": float(best["accuracy"].mean()), "lowest": float(best["accuracy"].min()),
+                     "highest": float(best["accuracy"].max()), "best_rate": float(best["train.lr"].iloc[0]), "runs": len(group),
+                     "diverged": int((group["status"] == "diverged").sum()), "parameters": finite(group["parameters"].tolist()[0]),
+                     "state_size": finite(group["state_size"].tolist()[0]),
+                     **{key: finite(by_name[label][key]) for key in _WINDOW if label in by_name}}
+                )  # fmt: skip
+        return rows
+
+    def study(self, name: str) -> dict[str, Any]:
+        """What is told of one study in words: its question, counts, specification, failures and provenance."""
+        given, ids = self.given[name], self.store.studies()[name]
+        runs = self.stored.loc[self.stored["study"] == name] if len(self.stored) else self.stored
+        columns = {str(column): [finite(value) for value in runs[column].tolist()] for column in runs}
+        failures = _failures(self.store, ids, given)
+        varied = varying_fields(runs) if len(runs) else []
+        shared = {field: columns[field][0] for field in field_columns(runs) if field not in varied} if len(runs) else {}
+        return {
+            "name": name, "source": self.sources[name], "planned": len(ids), "ended": len(runs), "failures": failures,
+            "failed": len({failure["run"] for failure in failures if not failure["ended"]}),
+            "question": question(columns if len(runs) else {}, given), "unknowns": unknowns(given),
+            "statuses": dict(Counter(runs["status"])) if len(runs) else {},
+            "shared": {field: value for field, value in shared.items() if value is not None},
+            "provenance": _provenance(self.store, name, columns) if len(runs) else None,
         }  # fmt: skip
-    if len(set(frame["train.lr"])) > 1:
-        for row in windows(frame, threshold=threshold).to_dict("records"):
-            rows[row["configuration"]] |= {key: finite(row[key]) for key in _WINDOW}
-    return rows
 
 
 def _failures(store: Store, ids: list[str], given: dict[str, Any]) -> list[dict[str, Any]]:
@@ -93,8 +138,11 @@ def _failures(store: Store, ids: list[str], given: dict[str, Any]) -> list[dict[
 def _told(given: dict[str, Any]) -> dict[str, str]:
     """Which run an id stands for, from the study file: the store knows no specification of what did not end."""
     try:
-        grids = [Study(**given).runs(precision) for precision in AUTOMATIC]  # it may have been the device's
-    except (SpecError, ValidationError):
+        with untrusted():  # the store may be from elsewhere, and the code that it names is not run for a label
+            study = Study(**given)
+            study.check_size(allow_many=False)
+            grids = [study.runs(precision) for precision in AUTOMATIC]  # it may have been the device's
+    except (SpecError, ValidationError, TypeError):
         return {}
     return {
         run.id: f"{label}, learning rate {run.train.lr:g}, seed {run.train.seed}"
@@ -103,7 +151,7 @@ def _told(given: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _provenance(store: Store, name: str, runs: Columns) -> dict[str, Any]:
+def _provenance(store: Store, name: str, runs: dict[str, list[Any]]) -> dict[str, Any]:
     versions = Counter(", ".join(f"{k} {v}" for k, v in json.loads(text).items()) for text in runs["versions"])
     notes = Counter(note for text in runs["notes"] for note in json.loads(text))
     return {
@@ -114,12 +162,14 @@ def _provenance(store: Store, name: str, runs: Columns) -> dict[str, Any]:
 
 
 def _mapping(source: str) -> dict[str, Any]:
+    """A study file as plain data, as far as it makes sense: a store from elsewhere may hold any text."""
     try:
-        data = yaml.safe_load(source)
-    except yaml.YAMLError:
+        data = read_yaml(source)
+    except SpecError:
         return {}
-    return {str(key): value for key, value in data.items()} if isinstance(data, dict) else {}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    if not isinstance(data, dict):
+        return {}
+    search = data.get("search")
+    if isinstance(search, dict) and not (isinstance(asked := search.get("threshold"), float) and 0 < asked <= 1):
+        data["search"] = {name: value for name, value in search.items() if name != "threshold"}
+    return {str(key): value for key, value in data.items()}

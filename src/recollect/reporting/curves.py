@@ -1,116 +1,66 @@
-"""Curves and slices for a page: as much of them as a page can hold, and what was left out."""
-
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+"""The curves of a page: as much of them as it can hold, and what was left out."""
 
 import numpy as np
+import pandas as pd
 
+from recollect.store.frames import curves_frame
 from recollect.store.store import Store
+from recollect.views.curves import mean_curves
 
 NUMBERS = 200_000
-"""How many numbers the curves of one page may have: about 3 MB."""
+"""How many numbers the curves of one page may have: about 1.5 MB."""
 MOST, FEWEST = 200, 20
-"""Points of one curve: at most, and at least where curves have to be thinned to fit."""
-CELLS, STEPS, VALUES = 100_000, 60, 96
-"""Numbers of one study's slices at most, their measurements at most, and a tag's values at most (more are joined)."""
+"""Steps of one curve: at most, and at least where curves are thinned to fit."""
+SINGLE = 2000
+"""Runs up to which each has a curve of its own; of more, the runs of a configuration at one learning rate are one curve."""
 
 
-@dataclass
-class Budget:
-    """How many curves a page of so many runs holds, and how long they are."""
-
-    runs: int
-    columns: int = 10
-    points: int = field(init=False)
-    share: float = field(init=False)
-    """Of the runs, those with a curve."""
-
-    def __post_init__(self) -> None:
-        fits = NUMBERS // (max(self.runs, 1) * self.columns)
-        self.points = min(MOST, max(FEWEST, fits))
-        self.share = min(1.0, NUMBERS / (max(self.runs, 1) * self.columns * self.points))
-
-
-def evenly(items: Sequence[Any], most: int) -> list[Any]:
-    """At most so many of the items, spread evenly, the last one among them."""
-    if len(items) <= most:
-        return list(items)
-    return [items[i] for i in np.unique(np.linspace(len(items) - 1, 0, most).round().astype(int))]
-
-
-def curves_content(store: Store, ids: Sequence[str], best: Sequence[int], budget: Budget) -> dict[str, Any]:
-    """The curves of a study's runs, by column; `run` is the run's place among `ids`. The best ones come before others."""
-    most = max(1, round(budget.share * len(ids)))
-    first = evenly(best, most)
-    rest = sorted(set(range(len(ids))) - set(first))
-    chosen: list[int] = sorted([*first, *evenly(rest, most - len(first))])
-    curves, columns, longest = [], {}, 0
-    for i in chosen:
-        curve = store.curve(ids[i])
-        if points := evenly(curve, budget.points):
-            names = list(dict.fromkeys(name for point in points for name in point))
-            columns |= dict.fromkeys(names)
-            curves.append({"run": i, **{name: [point.get(name) for point in points] for name in names}})
-            longest = max(longest, len(curve))
-    said = "One line per run, measured on held-out rows during training."
-    if longest > budget.points:
-        said += f" Thinned: at most {budget.points} of up to {longest} measurements per run are on this page."
-    if len(chosen) < len(ids):
-        said += f" Curves of {len(chosen)} of {len(ids)} runs are on this page: those at the best rates first."
-    return {"curves": curves, "curve_columns": list(columns), "curves_said": said}
+def curve_points(store: Store, runs: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str], str]:
+    """The points of the curves of these runs, the id under which each run's curve is found, and what a reader has to know."""
+    if runs.empty:
+        return pd.DataFrame(), {}, ""
+    many = len(runs) > SINGLE
+    chosen = runs.loc[runs["at_best"]] if many else runs
+    points = curves_frame(store, runs=list(dict.fromkeys(chosen["id"])))
+    if points.empty:
+        return points, {}, ""
+    columns = len(points.columns) * (3 if many else 1)
+    lines = len(chosen[["study", "configuration"]].drop_duplicates()) if many else points["run"].nunique()
+    most = min(MOST, max(FEWEST, NUMBERS // (lines * columns)))
+    longest = int(points.groupby("run").size().max())
+    points = thinned(points, most)
+    said = f"Thinned to at most {most} of up to {longest} measurements per run. " if longest > most else ""
+    if not many:
+        return points, {id: id for id in chosen["id"]}, said
+    first = {}
+    for _, group in chosen.drop_duplicates("id").groupby(["study", "configuration"], sort=False):
+        first |= dict.fromkeys(group["id"], group["id"].iloc[0])
+    return (
+        aggregated(points, first),
+        first,
+        f"{said}Of {len(runs)} runs: only those at the best learning rates, taken together.",
+    )
 
 
-def slices_content(store: Store, ids_of: dict[str, list[str]]) -> dict[str, Any]:
-    """Right and scored answers by tag, value and step: of each configuration, its runs summed."""
-    found = []
-    for name, ids in ids_of.items():
-        for tag, table in _summed(store, ids).items():
-            found.append({"configuration": name, "tag": tag, "table": _joined(table)})
-    width = sum(len({value for row in one["table"].values() for value in row}) for one in found)
-    steps = max(1, min(STEPS, CELLS // max(1, 2 * width)))
-    thinned = any(len(one["table"]) > steps for one in found)
-    said = f"Thinned: at most {steps} measurements are on this page." if thinned else ""
-    return {"slices": [_matrix(one, steps) for one in found], "slices_said": said}
+def thinned(points: pd.DataFrame, most: int) -> pd.DataFrame:
+    """The points at no more than so many steps, the same for all runs, and each run's last point."""
+    steps = np.sort(points["step"].unique())
+    if len(steps) <= most:
+        return points
+    kept = steps[np.unique(np.linspace(len(steps) - 1, 0, most).round().astype(int))]
+    last = points.groupby("run")["step"].transform("max")
+    return points.loc[points["step"].isin(kept) | (points["step"] == last)].reset_index(drop=True)
 
 
-Counts = dict[int, dict[int, tuple[int, int]]]
-"""By step and value: how many were scored, how many were right."""
-
-
-def _summed(store: Store, ids: list[str]) -> dict[str, Counts]:
-    tags: dict[str, Counts] = {}
-    for id in ids:
-        for part in store.slices(id):
-            row = tags.setdefault(part.tag, {}).setdefault(part.step, {})
-            for value, count, right in zip(part.values, part.counts, part.right, strict=True):
-                before = row.get(value, (0, 0))
-                row[value] = before[0] + count, before[1] + right
-    return tags
-
-
-def _joined(table: Counts) -> dict[int, dict[str, tuple[int, int]]]:
-    """The table by ranges of neighbouring values, where there are more values than a drawing can show."""
-    values = sorted({value for row in table.values() for value in row})
-    label: dict[int, str] = {}
-    for part in np.array_split(np.array(values, dtype=int), min(VALUES, max(1, len(values)))):
-        name = str(part[0]) if len(part) == 1 else f"{part[0]}–{part[-1]}"
-        label |= {int(value): name for value in part}
-    joined: dict[int, dict[str, tuple[int, int]]] = {}
-    for step, row in table.items():
-        into = joined.setdefault(step, dict.fromkeys(label.values(), (0, 0)))
-        for value, (count, right) in row.items():
-            before = into[label[value]]
-            into[label[value]] = before[0] + count, before[1] + right
-    return joined
-
-
-def _matrix(one: dict[str, Any], most: int) -> dict[str, Any]:
-    table = one.pop("table")
-    steps = evenly(sorted(table), most)
-    values = list(table[steps[-1]])
-    parts = {
-        name: [[table[step][value][k] for value in values] for step in steps]
-        for k, name in enumerate(("counts", "right"))
-    }
-    return {**one, "steps": steps, "values": values, **parts}
+def aggregated(points: pd.DataFrame, first: dict[str, str]) -> pd.DataFrame:
+    """One curve per configuration instead of one per run, under the id of its first run: of each measure its mean, `.low`,
+    `.high`, and the `weight`, how many runs it is of."""
+    named = points.assign(line=points["run"].map(first), x=points["step"])
+    whole: pd.DataFrame | None = None
+    for y in [name for name in points if name not in ("run", "step")]:
+        one = mean_curves(named, set(named["run"]), y)
+        one = one.rename(columns={"mean": y, "low": f"{y}.low", "high": f"{y}.high", "count": "weight"})
+        whole = one if whole is None else whole.merge(one.drop(columns="weight"), on=["line", "x"], how="left")
+    assert whole is not None, "points have measures"
+    spare = [name for name in ("examples.low", "examples.high") if name in whole]
+    return whole.rename(columns={"line": "run", "x": "step"}).drop(columns=spare)

@@ -1,5 +1,7 @@
-"""Writes the page: the data of the studies as JSON, inside one HTML file with its style and its scripts."""
+"""Writes the page: one HTML file with its data, its style, its script, and Plotly's from the installed package."""
 
+import base64
+import gzip
 import html
 import json
 import shlex
@@ -10,18 +12,24 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from plotly.offline import get_plotlyjs
+
 import recollect
 from recollect.analysis.window import ZOOLOGY_RATES
-from recollect.figures.style import COLOURS
-from recollect.reporting.content import study_content
-from recollect.reporting.curves import Budget
+from recollect.figures.looks import WRITTEN
+from recollect.reporting.content import Content
 from recollect.reporting.reproduction import read_reproduction, studies_of
-from recollect.spec import SpecError
+from recollect.reporting.sections import configurations_section, question, reproduction_section, study_section
+from recollect.spec.output import written_whole
 from recollect.store.store import Store, StoreError
+from recollect.views import VIEWS
+from recollect.views.base import View
+from recollect.views.draw import FEW, MANY
+from recollect.views.fields import plain
+from recollect.views.parallel import Parallel
+from recollect.views.style import DASHES, MARKERS, SCALE, THEMES, colours, layout
 
-_SCRIPTS = ("dom.js", "table.js", "inspect.js", "lines.js", "heatmap.js", "study.js", "page.js")
-_ON_DARK = {"#000000": "#FFFFFF"}
-"""What takes a colour's place where the page is dark."""
+_SCRIPTS = ("data.js", "chart.js", "page.js")
 
 
 def report(
@@ -37,23 +45,28 @@ def report(
     """
     store, to = store if isinstance(store, Store) else Store(store), Path(to)
     folder = Path(reproduction) if reproduction is not None else None
-    if to.is_dir() or not to.parent.is_dir():
-        why = "it is a folder" if to.is_dir() else f"there is no folder {to.parent}"
-        raise SpecError(f"cannot write {to}: {why}")
     found = read_reproduction(folder) if folder else None
     known = store.studies()
     names = _chosen(store, list(known), studies, studies_of(found, list(known)) if found else list(known))
-    budget = Budget(sum(len(known[name]) for name in names))
-    data = {
-        "made": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "recollect": recollect.__version__,
-        "store": str(store.path), "command": _command(store, studies, to, folder), "zoology_rates": ZOOLOGY_RATES,
-        "studies": [study_content(store, name, budget) for name in names], "reproduction": found,
-    }  # fmt: skip
     title = found["title"] if found else names[0] if len(names) == 1 else f"{len(names)} studies of {store.path.name}"
-    try:
-        to.write_text(_page(title, data), encoding="utf-8")
-    except OSError as error:
-        raise SpecError(f"cannot write {to}: {error.strerror}") from None
+    content = Content(store, names)
+    rows = content.configurations()
+    made = f"From {store.path}, by recollect {recollect.__version__} on {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}."
+    data = {
+        "studies": names, "runs": content.runs(), "curves": content.curves(), "tags": content.tags(), "configurations": rows,
+        "threshold": content.frames.threshold, "views": _views(content), "style": _style(), "zoology": ZOOLOGY_RATES,
+    }  # fmt: skip
+    data["names"] = {name: plain(name) for name in (*data["runs"], *data["curves"])}
+    several, studies_told = len(names) > 1, [content.study(name) for name in names]
+    page = _page(
+        title=html.escape(title), made=html.escape(made), data=_packed(data),
+        before=reproduction_section(found) if found else "", configurations=configurations_section(rows, data["threshold"], several),
+        told="" if several else question(studies_told[0]),
+        studies="".join(study_section(study, not several) for study in studies_told),
+        command=html.escape(_command(store, studies, to, folder)),
+    )  # fmt: skip
+    with written_whole(to) as draft:
+        draft.write_text(page, encoding="utf-8")
     return to
 
 
@@ -70,23 +83,67 @@ def _command(store: Store, studies: Sequence[str], to: Path, folder: Path | None
     return shlex.join(["recollect", "report", *studies, *extra, "--store", str(store.path), "--to", str(to)])
 
 
-def _page(title: str, data: dict[str, Any]) -> str:
+def _views(content: Content) -> list[dict[str, Any]]:
+    """What the page has to know of each view that has something to draw."""
+    found = []
+    for name in VIEWS:
+        view = VIEWS.find(name)()
+        choices = view.choices(content.frames)
+        if not choices:
+            continue
+        told = [
+            {"name": c.name, "label": c.label, "options": list(c.options.items()), "value": c.default} for c in choices
+        ]
+        if name == "curves" and "weight" in content.frames.curves:
+            told = _without_single_runs(told)
+        note = f" {content.curves_note}" if name == "curves" else ""
+        found.append({
+            "name": name, "title": view.title, "kind": view.kind, "source": view.source, "choices": told,
+            "caption": view.caption(content.frames) + note, **_drawn(view, content),
+        })  # fmt: skip
+    return found
+
+
+def _without_single_runs(choices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The choices of curves where the page only has those at the best rates, taken together."""
+    kept = [choice for choice in choices if choice["name"] not in ("show", "rate")]
+    for choice in kept:
+        choice["options"] = [pair for pair in choice["options"] if not pair[0].endswith((".low", ".high", "weight"))]
+    only = {"show": ["band", "mean and band"], "rate": ["best", "best of each"]}
+    return kept + [{"name": name, "label": name, "options": [pair], "value": pair[0]} for name, pair in only.items()]
+
+
+def _drawn(view: View, content: Content) -> dict[str, Any]:
+    """The fields of parallel coordinates, and of a view that the page cannot draw itself its figures."""
+    if isinstance(view, Parallel):
+        return {"fields": list(view.table(content.frames, {"y": "accuracy"}).columns[1:-1])}
+    if view.kind != "figure":
+        return {}
+    first = view.choices(content.frames)[0]
+    figures = {
+        value: json.loads(view.figure(content.frames, **{first.name: value}).to_json()) for value in first.options
+    }
+    for figure in figures.values():
+        figure["layout"].pop("template", None)
+    return {"figures": figures}
+
+
+def _style() -> dict[str, Any]:
+    return {
+        "themes": THEMES, "colours": {theme: colours(theme) for theme in THEMES}, "layout": {theme: layout(theme) for theme in THEMES},
+        "mixers": list(WRITTEN), "dashes": DASHES, "markers": MARKERS, "scale": SCALE, "many": MANY, "few": FEW,
+    }  # fmt: skip
+
+
+def _page(**parts: str) -> str:
     def file(name: str) -> str:
         return resources.files("recollect.reporting").joinpath("page", name).read_text(encoding="utf-8")
 
-    dark = [_ON_DARK.get(colour, colour) for colour in COLOURS]
-    style = Template(file("page.css")).substitute(palette=_palette(COLOURS), dark_palette=_palette(dark))
     script = '"use strict";\n' + "\n".join(file(name) for name in _SCRIPTS)
-    return Template(file("page.html")).substitute(
-        title=html.escape(title), style=style, script=script, data=_embedded(data)
-    )
+    return Template(file("page.html")).substitute(style=file("page.css"), script=script, plotly=get_plotlyjs(), **parts)
 
 
-def _palette(colours: Sequence[str]) -> str:
-    return " ".join(f"--series-{i}: {colour};" for i, colour in enumerate(colours))
-
-
-def _embedded(data: dict[str, Any]) -> str:
-    """JSON that no text in it can end or leave: within a script element only `<` matters, the rest is for good measure."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)  # ASCII only
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+def _packed(data: dict[str, Any]) -> str:
+    """JSON, compressed, as letters and digits: no text in it can end the element that it stands in."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()

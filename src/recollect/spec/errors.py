@@ -1,21 +1,21 @@
-"""Errors that a user can mend. Nothing heavy is imported here, so that the command line can refuse a word at once."""
+"""Errors that a user can fix. Nothing heavy is imported here, so that the command line can refuse a word immediately."""
 
 import difflib
 from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """An error that a user can mend: the command line prints its message in one line and ends with its exit code."""
+    """An error that a user can fix: the command line prints its message in one line and ends with its exit code."""
 
     exit_code = 2
 
 
 class SpecError(UserError, ValueError):
-    """A specification that cannot be: the message names the value and what is allowed."""
+    """An invalid specification: the message names the value and what is allowed."""
 
 
 class Stopped(UserError):
-    """Training that was asked to stop, and has kept all of its work: the same command goes on from there."""
+    """Training that was stopped on request, with all of its work saved: the same command continues from there."""
 
     def __init__(self, message: str, exit_code: int = 130):
         super().__init__(message)

@@ -2,22 +2,29 @@
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Concatenate, Literal, ParamSpec, TextIO
 
 import numpy as np
 import pandas as pd
 import safetensors.numpy
+from pandas.api.types import is_numeric_dtype
 
 from recollect.spec import SpecError, nearest
+from recollect.spec.output import written_whole
+from recollect.store.files import read_errors
 from recollect.store.labels import labels
+from recollect.store.records import numbers, parsed
 from recollect.store.store import Store
 
+P = ParamSpec("P")
 _PARTS = ("task", "model", "train")
-_NUMBERS = ("accuracy", "best_accuracy", "best_step", "state_size")
+_NUMBERS = ("step", "accuracy", "best_accuracy", "best_step", "parameters", "state_size", "seconds", "semantics")
 """Columns that may be empty for every run, and are numbers even so."""
+_TEXTS = ("id", "configuration", "model", "status", "device", "versions", "notes", "ended")
 _RUN = ("lr", "seed")
 """Fields of `train` in which runs of one configuration differ."""
 _RATE_AND_SEED = re.compile(r'"train":\{"lr":([^,}]+),"seed":(\d+),')
@@ -36,6 +43,18 @@ JOIN training_points last ON last.run = training.run AND last.step = newest
 """Runs in training, with the columns of those that have ended: the last accuracy, and the best so far."""
 
 
+def _whole_rows(read: Callable[Concatenate[Store, P], pd.DataFrame]) -> Callable[Concatenate[Store, P], pd.DataFrame]:
+    """A reader of a store that says in one line that rows are damaged."""
+
+    @wraps(read)
+    def told(store: Store, *args: P.args, **options: P.kwargs) -> pd.DataFrame:
+        with read_errors(store.path):
+            return read(store, *args, **options)
+
+    return told
+
+
+@_whole_rows
 def runs_frame(
     store: Store, study: str | None = None, columns: Literal["all", "varying"] = "all", unfinished: bool = False
 ) -> pd.DataFrame:
@@ -62,19 +81,35 @@ def runs_frame(
     titles = [row[1] for row in rows]
     first: dict[tuple[str, str], int] = {}  # a configuration is parsed, named and flattened once
     places = [first.setdefault(key, len(first)) for key in zip(titles, keys, strict=True)]
-    specs = _parsed([key for _, key in first])
+    specs = [specification_of(key) for _, key in first]
     fields = pd.DataFrame([_flat(spec) for spec in specs]).iloc[places].reset_index(drop=True)
     fields = fields.assign(**{"train.lr": rates, "train.seed": seeds})
     fields = fields.drop(columns=[f"train.{name}" for name in _RUN if fields[f"train.{name}"].isna().all()])
-    names = np.array(labels([title for title, _ in first], specs), object)[places]
     about = pd.DataFrame(rows, columns=pd.Index(_NAMES)).drop(columns="spec")
-    finals = pd.DataFrame(_parsed(list(about.pop("final")))).drop(columns="accuracy", errors="ignore")
-    about.insert(1, "configuration", names)
+    finals = pd.DataFrame([numbers(text) for text in about.pop("final")]).drop(columns="accuracy", errors="ignore")
+    about.insert(1, "configuration", np.array(labels([title for title, _ in first], specs), object)[places])
     frame = pd.concat([about, finals.add_prefix("final."), fields], axis="columns")
     for name in _NUMBERS:
-        if frame[name].dtype == object:
+        if not is_numeric_dtype(frame[name]):
             frame[name] = frame[name].astype(float)
+    for name in _TEXTS:
+        if not all(value is None or isinstance(value, str) for value in frame[name].unique()):
+            raise ValueError(f"{name} is not text")
+    for name, kind in (("versions", dict), ("notes", list)):
+        if not all(isinstance(json.loads(text or "null"), kind | None) for text in frame[name].unique()):
+            raise ValueError(f"{name} is not what it should be")
     return frame if columns == "all" else _varying(frame)
+
+
+def specification_of(text: str) -> dict[str, Any]:
+    """The specification of a run as plain data."""
+    spec = json.loads(text)
+    parts = [spec[part] for part in _PARTS]
+    if not all(isinstance(part, dict) for part in (*parts, spec["model"].get("mixer", {}))):
+        raise ValueError("a specification is not a mapping of mappings")
+    if not all(isinstance(spec["train"].get(name, 0), int | float) for name in _RUN):
+        raise ValueError("a learning rate or a seed is not a number")
+    return spec
 
 
 def _varying(frame: pd.DataFrame) -> pd.DataFrame:
@@ -93,26 +128,26 @@ def varying_fields(frame: pd.DataFrame) -> list[str]:
     return [name for name in field_columns(frame) if len(frame[name].unique()) > 1]
 
 
+@_whole_rows
 def curves_frame(
-    store: Store, study: str | None = None, unfinished: bool = False, runs: Collection[str] | None = None
+    store: Store, study: str | None = None, unfinished: bool = False, runs: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """One row per run and measurement; `unfinished`: also of runs that have begun and not ended; `runs`: only of these."""
-    if runs is not None:
-        which = "run IN (SELECT value FROM json_each(?))"
-        rows = store._query(f"SELECT run, data FROM points WHERE {which} ORDER BY run, step", [json.dumps(list(runs))])
-    else:
-        rows = _of_study(store, "run, data", "points", "run, step", study)
-    if unfinished:
-        rows += _of_study(store, "run, data", "training_points", "run, step", study)
+    """One row per run and measurement: of a study, of these `runs`, or of all; `unfinished`: also of runs that have begun and not
+    ended."""
+    rows = []
+    for table in ("points", "training_points") if unfinished else ("points",):
+        rows += _of_study(store, "run, data", table, "run, step", study, runs)
     frame = pd.DataFrame(_parsed([data for _, data in rows]))
+    frame = frame.astype({name: float for name in frame if not is_numeric_dtype(frame[name])})
     if rows:
         frame.insert(0, "run", [run for run, _ in rows])
     return frame
 
 
-def slices_frame(store: Store, study: str | None = None) -> pd.DataFrame:
+@_whole_rows
+def slices_frame(store: Store, study: str | None = None, runs: Sequence[str] | None = None) -> pd.DataFrame:
     """One row per run, measurement, tag and value of the tag: how many answers were scored, how many were right."""
-    rows = _of_study(store, "run, step, tag, data", "slices", "run, step, tag", study)
+    rows = _of_study(store, "run, step, tag, data", "slices", "run, step, tag", study, runs)
     if not rows:
         return pd.DataFrame()
     records = _parsed([data for *_, data in rows])
@@ -122,9 +157,12 @@ def slices_frame(store: Store, study: str | None = None) -> pd.DataFrame:
                for name, each, dtype in (("run", runs, object), ("step", steps, int), ("tag", tags, object))}  # fmt: skip
     for name, key in (("value", "values"), ("count", "counts"), ("right", "right")):
         columns[name] = np.array(list(chain.from_iterable(record[key] for record in records)))
+        if columns[name].dtype.kind not in "iuf":
+            raise ValueError(f"{name} of slices are not numbers")
     return pd.DataFrame(columns)
 
 
+@_whole_rows
 def snapshots_frame(store: Store, study: str | None = None) -> pd.DataFrame:
     """One row per run and snapshot of its embeddings: `share` of the run's own length, `step`, and the arrays `input` and
     `output` (tokens, width); `output` is None where the head is the embedding. Position retrieval: position tokens only.
@@ -138,26 +176,40 @@ def snapshots_frame(store: Store, study: str | None = None) -> pd.DataFrame:
 
 def write(frame: pd.DataFrame, path: Path) -> None:
     """Write a frame as CSV, Parquet or JSON, by the file's ending."""
-    writers = {".csv": lambda: write_csv(frame, path), ".parquet": lambda: frame.to_parquet(path),
-               ".json": lambda: frame.to_json(path, orient="records", indent=1)}  # fmt: skip
+    writers: dict[str, Callable[[Path], object]] = {
+        ".csv": lambda draft: write_csv(frame, draft),
+        ".parquet": lambda draft: frame.to_parquet(draft),
+        ".json": lambda draft: frame.to_json(draft, orient="records", indent=1),
+    }
     if path.suffix not in writers:
         raise SpecError(f"cannot write {path.name!r}: {nearest(path.suffix, writers)}")
-    if not path.parent.is_dir():
-        raise SpecError(f"cannot write {path}: there is no folder {path.parent}")
-    writers[path.suffix]()
+    with written_whole(path) as draft:
+        writers[path.suffix](draft)
 
 
 def write_csv(frame: pd.DataFrame, to: Path | TextIO) -> None:
-    """Write a frame as CSV; a text that a spreadsheet would take for a formula gets a quote before it."""
-    safe = frame.copy()
-    for name in [name for name in safe if not pd.api.types.is_numeric_dtype(safe[name])]:
-        safe[name] = [f"'{v}" if isinstance(v, str) and v.startswith(("=", "+", "-", "@")) else v for v in safe[name]]
-    safe.to_csv(to, index=False)
+    """Write a frame as CSV, with an apostrophe before texts that a spreadsheet would compute instead of show."""
+    _without_formulas(frame).to_csv(to, index=False)
 
 
-def _of_study(store: Store, columns: str, table: str, order: str, study: str | None) -> list[tuple]:
-    """Rows of a table that has a column `run`: those of a study's runs, or all."""
+def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with an apostrophe before texts that a spreadsheet would compute instead of show."""
+
+    def shown(value: Any) -> Any:
+        return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+    texts = {name: frame[name].map(shown) for name in frame if not is_numeric_dtype(frame[name])}
+    return frame.assign(**texts).rename(columns=shown)
+
+
+def _of_study(
+    store: Store, columns: str, table: str, order: str, study: str | None, runs: Sequence[str] | None = None
+) -> list[tuple]:
+    """Rows of a table that has a column `run`: those of a study's runs, of these runs, or all."""
     select = f"SELECT {columns} FROM {table}"
+    if runs is not None:
+        some = "run IN (SELECT value FROM json_each(?))"
+        return store._query(f"{select} WHERE {some} ORDER BY {order}", [json.dumps(list(runs))])
     if study is None:
         return store._query(f"{select} ORDER BY {order}")
     store.study_source(study)  # refuses a name that the store does not know
@@ -165,17 +217,20 @@ def _of_study(store: Store, columns: str, table: str, order: str, study: str | N
 
 
 def _parsed(texts: list[str]) -> list[dict[str, Any]]:
-    """Many JSON texts in one go, which takes half the time."""
-    return json.loads(f"[{','.join(texts)}]")
+    """The mappings that JSON texts hold, parsed in one go, which takes half the time."""
+    found = parsed(f"[{','.join(texts)}]")
+    if len(found) != len(texts) or not all(isinstance(record, dict) for record in found):
+        raise ValueError("a measurement is not a mapping")
+    return found
 
 
 def _but_rate_and_seed(spec: str) -> tuple[str, float | None, int | None]:
-    """The specification, as JSON, without its learning rate and seed; and these two, where it has them."""
+    """The specification, as JSON, with 0 for its learning rate and seed; and these two, where it has them."""
     if len(found := _RATE_AND_SEED.findall(spec)) == 1:  # parsing many specifications takes ten times as long
-        return _RATE_AND_SEED.sub('"train":{"lr":null,"seed":null,', spec), float(found[0][0]), int(found[0][1])
-    data = json.loads(spec)
+        return _RATE_AND_SEED.sub('"train":{"lr":0,"seed":0,', spec), float(found[0][0]), int(found[0][1])
+    data = specification_of(spec)
     rate, seed = (data["train"].get(name) for name in _RUN)
-    return json.dumps(data | {"train": data["train"] | dict.fromkeys(_RUN)}, separators=(",", ":")), rate, seed
+    return json.dumps(data | {"train": data["train"] | dict.fromkeys(_RUN, 0)}, separators=(",", ":")), rate, seed
 
 
 def _flat(spec: dict) -> dict[str, Any]:

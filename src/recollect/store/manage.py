@@ -11,7 +11,7 @@ from recollect.store.files import StoreError
 from recollect.store.store import Store
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
-_OF_RUN = ("points", "slices", "snapshots", "failures", "training", "training_points", "study_runs")
+_OF_RUN = ("points", "slices", "snapshots", "failures", "training", "training_points", "failed", "study_runs")
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,14 @@
 """What a store says of a run, besides its frames."""
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
+
+from pydantic import ValidationError
+
+from recollect.spec import SpecError, explain
+from recollect.spec.source import untrusted
 
 if TYPE_CHECKING:
     from recollect.train.spec import RunSpec
@@ -28,10 +34,34 @@ class StoredRun:
 
     @cached_property
     def run(self) -> "RunSpec":
-        """The specification; its `id` is another than the stored one where its code or its meaning has changed since."""
+        """The specification; its `id` is another than the stored one where its code or its meaning has changed since. Code of
+        which only the store says that it belongs to the run is not imported (see `trusted`)."""
+        with untrusted():
+            return self.trusted
+
+    @cached_property
+    def trusted(self) -> "RunSpec":
+        """The specification, with any code that it names imported."""
         from recollect.train.spec import RunSpec  # brings torch along, which tables do not need
 
-        return RunSpec.model_validate_json(self.spec)
+        try:
+            return RunSpec.model_validate_json(self.spec)
+        except ValidationError as error:
+            raise SpecError(f"run {self.id}: {explain(error)}") from None
+
+
+parsed = json.JSONDecoder(parse_constant=lambda _: None).decode
+"""Plain data from JSON; None for NaN and infinities, which JSON does not have."""
+
+
+def numbers(text: str) -> dict[str, float | None]:
+    """Measures by name, as JSON; None for what was not finite."""
+    found = parsed(text)
+    if not isinstance(found, dict) or not all(
+        value is None or isinstance(value, int | float) for value in found.values()
+    ):
+        raise ValueError(f"{text[:60]!r} are not measures by name")
+    return found
 
 
 class Failure(NamedTuple):
@@ -45,6 +75,16 @@ class Failure(NamedTuple):
     traceback: str
     when: str
     """In UTC."""
+
+
+class FailedRun(NamedTuple):
+    """A run that failed for good."""
+
+    run: str
+    attempts: int
+    """How many attempts at it failed."""
+    error: str
+    """The error of the last, in one line."""
 
 
 class Slice(NamedTuple):

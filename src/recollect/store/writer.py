@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from recollect.spec import finite
+from recollect.spec.faults import fault_point
 from recollect.store.files import StoreError, write_errors, write_whole
 from recollect.store.labels import configurations
 from recollect.store.versions import versions
@@ -42,10 +43,13 @@ class Writer:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All or nothing of what is written within. Only for this package: it is SQL."""
         with self._lock, write_errors(self._path):
+            fault_point("transaction: begin")
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
+                fault_point("transaction: commit")
                 self._connection.execute("COMMIT")
+                fault_point("transaction: committed")
             except BaseException:
                 if self._connection.in_transaction:  # a full disk may have ended it
                     self._connection.execute("ROLLBACK")
@@ -122,6 +126,7 @@ class Writer:
                 slices = [(id, s["step"], s["tag"], _json(s, without=("step", "tag"))) for s in result.slices]
                 db.executemany("INSERT INTO slices VALUES (?, ?, ?, ?)", slices)
                 db.executemany("INSERT INTO snapshots VALUES (?, ?, ?, ?)", [(id, *kept) for kept in result.snapshots])
+                db.execute("DELETE FROM failed WHERE run = ?", (id,))
 
     def add_failure(self, run: str, attempt: int, error: str, traceback: str) -> None:
         """Keep the record of a failed attempt."""
@@ -132,6 +137,11 @@ class Writer:
         """Give the room of what was removed back to the disk."""
         with self._lock, write_errors(self._path):
             self._connection.execute("VACUUM")
+
+    def give_up(self, run: str, attempts: int, error: str) -> None:
+        """Keep that a run failed for good."""
+        with self.transaction() as db:
+            db.execute("INSERT OR REPLACE INTO failed VALUES (?, ?, ?, ?)", (run, attempts, error, now()))
 
     def close(self) -> None:
         """Write what is waiting, and let go of the store."""

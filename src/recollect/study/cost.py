@@ -3,11 +3,12 @@
 Operations are those of matrix products and scans, as the mixers count them: a training step is three forward passes (one
 forward, two backward), a measurement is one. On a GPU a full cohort's step takes about
 
-    seconds a run = T / members + a mixer's bytes / its B + other bytes / R + operations / P
+    seconds per run = T / members + a mixer's bytes / its B + other bytes / R + operations / P
 
-with T what a cohort's step takes however few its members, P the rate of large products, R that of memory, and B the rate at which
-a mixer moves bytes: less than the memory's by what it moves beyond the least, and by what its kernels compute meanwhile. All were
-fitted to times on an NVIDIA H200 in bfloat16 (docs/benchmarks.md): width 64 with rows of 64 tokens, width 128 with rows of 256.
+where T is the time of a cohort's step that does not depend on its members, P the rate of large products, R that of memory, and B
+the rate at which a mixer moves bytes: it is below R because a mixer moves more than the least and computes meanwhile. All were
+fitted by benchmarks/fit_cost.py to times on an NVIDIA H200 in bfloat16 (benchmarks/h200): width 64 with rows of 64 tokens, width
+128 with rows of 256.
 """
 
 import math
@@ -21,17 +22,17 @@ from recollect.tasks.base import Task
 from recollect.train.spec import RunSpec
 
 CPU = 5e9
-"""Operations a second of small models on a CPU core or two: an assumption."""
-STEP = 1.0e-3
+"""Operations per second of small models on one or two CPU cores: an assumption."""
+STEP = 9.83e-4
 """T, seconds."""
-PRODUCTS = 4.6e14
-"""P, operations a second."""
-REST = 4.2e12
-"""R, bytes a second."""
+PRODUCTS = 4.69e14
+"""P, operations per second."""
+REST = 4.48e12
+"""R, bytes per second."""
 BYTES = {
-    "attention": 2.2e12, "linear_attention": 1.9e12, "hyena": 1.77e12, "mamba": 9.9e11, "mamba2": 1.25e12, "deltanet": 7.8e11,
+    "attention": 1.98e12, "linear_attention": 1.8e12, "hyena": 1.69e12, "mamba": 9.74e11, "mamba2": 1.22e12, "deltanet": 7.43e11,
 }  # fmt: skip
-"""B, bytes a second, by mixer."""
+"""B, bytes per second, by mixer."""
 OTHER = 7e11
 """B of mixers that were not measured: an assumption."""
 LONGER = 4.0
@@ -47,11 +48,11 @@ class Work:
     tokens: float
     flops: float
     measured_flops: float
-    """Of which measurements."""
+    """Operations of the measurements."""
     step_flops: float
-    """Of which a training step."""
+    """Operations of one training step."""
     counted: bool
-    """Whether every mixer tells its operations."""
+    """Whether every mixer counts its operations."""
 
 
 def work_of(run: RunSpec) -> Work:
@@ -75,13 +76,13 @@ def row_flops(model: Model, task: Task) -> tuple[float, bool]:
 
 
 def step_bytes(run: RunSpec) -> float:
-    """Bytes a training step moves at the least: what no implementation that keeps its layers apart avoids."""
+    """The least bytes that a training step moves if layers are computed separately."""
     rest, mixers = bytes_moved(run)
     return rest + sum(mixers.values())
 
 
 def bytes_moved(run: RunSpec) -> tuple[float, dict[str, float]]:
-    """Those bytes but for the mixers', and the mixers', by kind.
+    """These bytes without those of the mixers, and those of the mixers by kind.
 
     The inputs and outputs of every linear map once forward, and twice backward; parameters, gradients and the optimiser's state
     once in, once out.
@@ -108,7 +109,7 @@ def bytes_moved(run: RunSpec) -> tuple[float, dict[str, float]]:
 
 
 def outline_of(run: RunSpec) -> Model:
-    """The model of a run, to be asked about its sizes."""
+    """The model of a run, for reading its sizes."""
     return outline(run.model, run.task.vocabulary, run.row_length)
 
 

@@ -12,6 +12,10 @@ from recollect.spec import SpecError
 
 LISTS = ("tests", "parts", "weights")
 """Fields whose value is a list by itself: there a list of lists is an axis."""
+MANY = 1_000_000
+"""More runs than this are not expanded unless the user says that they are meant."""
+LONGEST = 100_000
+"""Values of a range at most."""
 _RANGE = re.compile(r"^\s*(logspace|linspace)\s*\((.*)\)\s*$")
 
 
@@ -54,6 +58,8 @@ def _range(kind: str, inside: str, text: str, path: str) -> list[float]:
         raise SpecError(f"{path}: cannot read {text!r}; write {kind}(low, high, how_many)") from None
     if n < 1 or low > high or not (math.isfinite(low) and math.isfinite(high)):
         raise SpecError(f"{path}: {text!r} needs low <= high and at least one point")
+    if n > LONGEST:
+        raise SpecError(f"{path}: {text!r} has {n:,} values; a range has at most {LONGEST:,}")
     if kind == "logspace" and low <= 0:
         raise SpecError(f"{path}: {text!r} needs low > 0")
     if n > 1 and low == high:
@@ -78,6 +84,8 @@ def zipped(groups: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
             sizes = ", ".join(f"{path} has {len(values)}" for path, values in lists.items())
             raise SpecError(f"zip: lists that vary together need one length: {sizes}")
         columns.append([dict(zip(lists, choice, strict=True)) for choice in zip(*lists.values(), strict=True)])
+    if (size := math.prod(map(len, columns))) > MANY:
+        raise SpecError(f"zip: the groups have {size:,} combinations; there may be {MANY:,}")
     for choice in itertools.product(*columns):
         yield {path: value for part in choice for path, value in part.items()}
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from recollect.spec import SpecError
 from recollect.store.labels import configurations, run_labels
 from recollect.store.store import Store
 from recollect.study.cost import CPU, Work, gpu_seconds, kind_of, outline_of, row_flops, work_of
@@ -133,7 +134,10 @@ def _measured(store: Store | None, titles: set[str], device: str) -> tuple[dict[
     for stored in store.recent(RECENT):
         if kind_of(stored.device) != kind_of(device) or not stored.step:
             continue
-        run = stored.run
+        try:
+            run = stored.run
+        except SpecError:  # of another version, or with code that only the store names
+            continue
         if run.shape not in work:
             work[run.shape] = work_of(run)
         seconds[run.shape] = seconds.get(run.shape, 0.0) + stored.seconds

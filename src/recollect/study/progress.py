@@ -52,7 +52,7 @@ class Progress(Sink):
             self.bar = Bar(
                 TextColumn("{task.description}"), BarColumn(bar_width=None), TextColumn("{task.fields[runs]}"),
                 TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False),
-                TextColumn("{task.fields[best]}"), console=self.console, transient=False,
+                TextColumn("{task.fields[best]}", markup=False), console=self.console, transient=False,
             )  # fmt: skip
             self.row = self.bar.add_task("training", total=self.steps, runs=self._runs(), best="")
             self.bar.start()

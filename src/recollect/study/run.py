@@ -87,6 +87,8 @@ def run(
     checkpoint_every: float = EVERY,
     attempts: int = ATTEMPTS,
     stop_after: float = 0.0,
+    timeout: float = 0.0,
+    retry: bool = False,
     options: Mapping[str, Any] | None = None,
     allow_many: bool = False,
 ) -> Outcome:
@@ -109,6 +111,8 @@ def run(
         checkpoint_every: seconds of training between snapshots of a cohort.
         attempts: how often a run that fails alone, or a cohort whose worker dies, is tried.
         stop_after: seconds after which training stops as if by a signal. 0: never.
+        timeout: seconds that a cohort may take; then its worker is killed and its runs have failed. 0: any time.
+        retry: whether runs that failed before are tried again; else they are left as they are.
         options: what one executor alone needs, such as `{"address": "10.0.0.1:6379"}` for Ray.
         allow_many: whether a grid of more than a million runs is meant.
     """
@@ -119,7 +123,9 @@ def run(
         workers,
         (),
         checkpoint_every,
+        timeout,
         keep_weights,
+        kept.path.with_name(kept.path.name + ".jobs"),
         options or {},
     )
     reasons: dict[str, None] = {}
@@ -132,6 +138,8 @@ def run(
     listed = [studies] if isinstance(studies, Study) else list(studies)
     grids = [one for one in listed if isinstance(one, Grid)]
     grids += expand([one for one in listed if isinstance(one, Study)], allow_many, precision)
+    for grid in grids:
+        kept.refuse_name(grid.study.name)
     shown = [progress] if isinstance(progress, Progress) else [Progress()] if progress else []
     with ExitStack() as stack:
         runs = distinct([grid.runs for grid in grids])
@@ -144,7 +152,7 @@ def run(
             one.where = f"on {executor.device} in {named_precisions(runs)}{''.join(reasons)}, results in {kept.path}"
         writer = stack.enter_context(kept.writing())
         stop = stack.enter_context(StopRequest(stop_after))
-        return _run(grids, kept, writer, executor, watching, stop, cohort, attempts)
+        return _run(grids, kept, writer, executor, watching, stop, cohort, attempts, retry)
 
 
 def _repeated(runs: Sequence[RunSpec]) -> Iterator[str]:
@@ -166,13 +174,17 @@ def _seen_share(task: str, rows: int) -> float:
 
 def _run(
     grids: list[Grid], store: Store, writer: Writer, executor: Executor, sinks: Sinks, stop: StopRequest, cohort: int,
-    attempts: int,
+    attempts: int, retry: bool,
 ) -> Outcome:  # fmt: skip
     """Train round after round, each for all studies at once, until no study wants more."""
     before = store.done()
     checkpoints = Checkpoints(store.checkpoints)
     checkpoints.find(before)
     trainer = Trainer(writer, executor, checkpoints, sinks.event, stop, attempts)
+    earlier = store.failed()
+    trainer.failures.update({id: run.attempts for id, run in earlier.items()})
+    if not retry:
+        trainer.failed.update({id: run.error for id, run in earlier.items()})
     searching = any(grid.study.strategy for grid in grids)
     while True:
         accuracy = store.accuracies()
@@ -184,10 +196,13 @@ def _run(
         sinks.begin({grid.study.name: found for grid, found in zip(grids, wanted, strict=True)}, set(accuracy))
         for text in _repeated(pending):
             sinks.event([], Note(text))
-        trainer.train(pending, cohort or cohort_size(executor.device, len(pending), executor.slots))
+        trainer.train(pending, cohort or cohort_size(executor.device, len(pending), executor.slots), accuracy)
         done = store.done()
         if stop() and any(run.id not in done and run.id not in trainer.failed for run in pending):
             raise Stopped(trainer.stopped(pending, done), stop.exit_code)
+        trainer.give_up(
+            [run for run in pending if run.id not in done and run.id not in trainer.failed], "it was not trained"
+        )
         if not searching or not pending:
             break
     searches = {
@@ -197,4 +212,6 @@ def _run(
     }
     reused = sum(run.id in before for run in runs)
     studies = tuple(grid.study for grid in grids)
-    return Outcome(studies, store, len(runs), reused, trainer.ended, trainer.failed, searches)
+    failed = {run.id: trainer.failed[run.id] for run in runs if run.id in trainer.failed}
+    left = () if retry else tuple(id for id in failed if id in earlier)
+    return Outcome(studies, store, len(runs), reused, trainer.ended, failed, searches, left)

@@ -1,4 +1,4 @@
-"""One example of a task as a person would read it: the tokens, and under them what each is for."""
+"""One example of a task in readable form: the tokens, and under them the role of each."""
 
 from collections.abc import Iterator
 

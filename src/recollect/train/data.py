@@ -1,4 +1,4 @@
-"""Rows for a cohort: which row numbers a step takes, and the batch they stand for, for all seeds at once."""
+"""Rows for a cohort: the row numbers of a step, and their batch, for all seeds at once."""
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ def training_rows(spec: TrainSpec, seeds: Tensor, step: int, steps: int = 1) -> 
     if not spec.train_rows:
         return example.expand(len(seeds), -1)
     epoch, place = example // spec.train_rows, example % spec.train_rows
-    shuffles = rng.stream(seeds.repeat_interleave(len(epoch)), "shuffle", epoch.repeat(len(seeds)))  # one an example
+    shuffles = rng.stream(seeds.repeat_interleave(len(epoch)), "shuffle", epoch.repeat(len(seeds)))  # one per example
     rows = shuffles.bijection(spec.train_rows)(place.repeat(len(seeds))[:, None])
     return rows.view(len(seeds), -1)
 
@@ -31,7 +31,7 @@ def sample(task: Task, seeds: Tensor, purpose: str, rows: Tensor) -> Batch:
 
 
 class Feed:
-    """The batches of training, one a step: drawn as they are asked for, on a GPU those of several steps at once.
+    """The batches of training, one per step, drawn when needed; on a GPU those of several steps at once.
 
     A draw is hundreds of small operations, and some wait for a result: too many for a GPU to do before each step.
     """

@@ -15,7 +15,7 @@ def cores() -> int:
 
 
 def choose_device(device: str) -> str:
-    """A device that is there; `auto` is a GPU where there is one."""
+    """An available device; `auto` is a GPU where there is one."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if device in ("cuda", *gpus("cuda")):
@@ -44,7 +44,7 @@ def matmul_precision(precision: str) -> Iterator[None]:
     """Let float32 products on a GPU be rounded as `torch.set_float32_matmul_precision` says. It is a setting of the whole
     process, so it is put back."""
     before = None
-    with suppress(RuntimeError):  # PyTorch does not tell where it was set in its newer way as well
+    with suppress(RuntimeError):  # PyTorch raises where it was also set by its newer interface
         before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(precision)
     try:

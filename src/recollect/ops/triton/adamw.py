@@ -14,7 +14,7 @@ from recollect.ops.adamw import Scales
 
 BLOCK = 1024
 _COLUMNS = {name.upper(): column for column, name in enumerate(Scales._fields)}
-"""Where the kernel finds each number of a member."""
+"""The column of each of a member's numbers."""
 
 
 def step(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor, decays: bool) -> None:

@@ -16,9 +16,10 @@ from recollect.figures.panels import lines_figure, summary
 from recollect.figures.tables import table_figure
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Evidence, Scale
+from recollect.papers.okpekpe2025 import unstated
 from recollect.papers.okpekpe2025.settings import (
     ABLATION_WIDTH,
-    AROUND,
+    ABOVE,
     FINE,
     FOUR_RATES,
     LONGER,
@@ -36,12 +37,16 @@ from recollect.study.spec import Study
 
 STOP = 0.99
 """The accuracy above which Zoology's code ends a run."""
+LAST, BEST, STOPPED = "last step", "best measurement", f"stop at {STOP:.0%}"
+"""When accuracy is read."""
 TWO_LAYERS = ["attention", "mamba", "hyena", "h3", "rwkv"]
 ONE_LAYER = [{"kind": "mamba", "conv": False}, "s6", {"kind": "attention", "conv": "v"}]
 RATES = {"tiny": FINE["tiny"][4:9:2], "small": FINE["small"][2:9], "medium": FOUR_RATES, "paper": None}
 """Those around the best."""
-EDGES = {"mamba": rates_at(6, 7, 9, 11, 12), "attention": rates_at(2, 3, 6, 9, 10)}
+EDGES = {"mamba": [*rates_at(6, 7, 9, 11, 12), ABOVE[0]], "attention": rates_at(2, 3, 6, 9, 10)}
 """Of `medium`: rates on both sides of each edge of a model's window in Figure 1."""
+ACROSS = {"mamba": [*rates_at(5, 6, 7, 9, 10, 11, 12), ABOVE[0]], "attention": rates_at(1, 2, 3, 5, 7, 9, 10, 11)}
+"""Of `medium`: more of them, as the filler may move the edges."""
 
 
 def filler_studies(scale: Scale) -> list[Study]:
@@ -55,7 +60,11 @@ def filler_studies(scale: Scale) -> list[Study]:
     if scale == "tiny":
         del grids["filler-one"]
     if scale == "medium":  # windows of the two that solve
-        grids |= {"filler": (two[2:], RATES[scale]), "filler-windows": (two[:2], AROUND)}
+        windows = {
+            f"filler-{name}": (one, ACROSS[name])
+            for name, one in zip(TWO_LAYERS[:2], ([two[0]], [two[1]]), strict=True)
+        }
+        grids |= {"filler": (two[2:], RATES[scale]), **windows}
     return [
         Study(name=f"{NAME}.{part}.{scale}", model=models, task=task, train=train(scale, rates, **short))
         for part, (models, rates) in grids.items()
@@ -97,9 +106,9 @@ def _read(evidence: Evidence) -> pd.DataFrame:
     stopped, best = (dict(zip(c["run"], c["accuracy"], strict=True)) for c in (solved, curves.sort_values("accuracy")))
     ended = zip(runs["id"], runs["accuracy"], strict=True)
     rules = {
-        "last step": list(runs["accuracy"]),
-        "best measurement": [best.get(run) for run in runs["id"]],
-        f"stop at {STOP:.0%}": [stopped.get(run, accuracy) for run, accuracy in ended],
+        LAST: list(runs["accuracy"]),
+        BEST: [best.get(run) for run in runs["id"]],
+        STOPPED: [stopped.get(run, accuracy) for run, accuracy in ended],
     }
     return pd.concat([runs.assign(rule=rule, accuracy=accuracy) for rule, accuracy in rules.items()], ignore_index=True)
 
@@ -118,7 +127,11 @@ def draw_stopping(evidence: Evidence, caption: str) -> Drawing:
 OF_WINDOWS: dict[str, dict[str, Any]] = {
     "Mamba and an MLP": {"mixer": "mamba"},
     "Mamba's own block twice, no MLP": {"mixer": "mamba", "layers": 4, "mlp": "none"},
-    "the same, PyTorch's initial maps": {"mixer": {"kind": "mamba", "init": "pytorch"}, "layers": 4, "mlp": "none"},
+    "Mamba's own block twice, no MLP, PyTorch's initial maps": {
+        "mixer": {"kind": "mamba", "init": "pytorch"},
+        "layers": 4,
+        "mlp": "none",
+    },
     "Mamba, step-size bias zero": {"mixer": {"kind": "mamba", "dt_init": "zero"}},
     "Mamba, dropout 0.1": {"mixer": "mamba", "dropout_embedding": 0.1},
     "attention": {"mixer": "attention"},
@@ -159,13 +172,18 @@ def _studies(scale: Scale) -> dict[str, Study]:
     return found
 
 
+def _named(evidence: Evidence) -> pd.DataFrame:
+    """The runs with their reading."""
+    names = {run.id: name for name, study in _studies(evidence.scale).items() for run in study.runs()}
+    return evidence.runs.assign(reading=[names[run] for run in evidence.runs["id"]])
+
+
 def draw_readings(evidence: Evidence, caption: str) -> Drawing:
     """Accuracy at the best rate and the window of each reading."""
     columns = ["reading", "layers", "accuracy", "lowest seed", "highest seed", "learning rate", "decades", "seeds"]
-    names = {run.id: name for name, study in _studies(evidence.scale).items() for run in study.runs()}
     rows = []
     if len(evidence.runs):
-        runs = evidence.runs.assign(reading=[names[run] for run in evidence.runs["id"]])
+        runs = _named(evidence)
         decades = windows(runs, by="reading", resamples=1).set_index("reading")["decades"]
         for row in at_best_rate(runs, ["reading", "model.layers"]).to_dict("records"):
             seen = (row["accuracy"], row["min"], row["max"], row["lr"], decades[row["reading"]], row["seeds"])
@@ -178,17 +196,17 @@ _OURS = "Not in the paper: a control."
 _MEDIUM = "Two layers: width 64; one layer: width 128; 3 to 7 rates."
 FILLER = Item(
     "filler", "Control: blank and random filler", "whether the filler decides which models solve, and their windows",
-    draw_filler, filler_studies, (),
+    draw_filler, filler_studies, unstated.FILLER,
     differs(_OURS, tiny=f"{_OURS} Three rates, attention and Mamba.", medium=f"{_OURS} {_MEDIUM}"),
 )  # fmt: skip
 STOPPING = Item(
     "stopping", "Control: when accuracy is read", "whether the last step, the best one or a stop at 99 % decides the windows",
-    draw_stopping, fig1_studies, (),
+    draw_stopping, fig1_studies, unstated.stopping_claims(_read, LAST, BEST, STOPPED),
     differs(f"{_OURS} The runs of Figure 1; measured on validation rows during training.", tiny=f"{_OURS} Runs end at 99 %."),
     ("curves",),
 )  # fmt: skip
 READINGS = Item(
     "readings", "Control: readings of the paper", "models that the paper's words allow beside those of the other items",
-    draw_readings, lambda scale: list(_studies(scale).values()), (),
+    draw_readings, lambda scale: list(_studies(scale).values()), unstated.reading_claims(_named, list(OF_WINDOWS)),
     differs(_OURS, tiny=f"{_OURS} Two or three rates.", medium=f"{_OURS} {_MEDIUM}"),
 )  # fmt: skip

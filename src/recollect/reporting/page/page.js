@@ -1,230 +1,149 @@
-// The page from its data, from the top to the bottom.
+// What is chosen, and the page that follows it: controls, chart, key, table of runs, the link that keeps it all.
 
-const spanned = (a, b, digits) => (missing(a) || missing(b) ? null : `${a.toFixed(digits)} to ${b.toFixed(digits)}`);
-const rateOrNone = (value) => (missing(value) ? "–" : rate(value));
-const withInterval = (row, name) => {
-  const interval = spanned(row[`${name}_low`], row[`${name}_high`], 3);
-  return missing(row[name]) ? "–" : row[name].toFixed(3) + (interval ? ` (${interval})` : "");
-};
-const WINDOWS = [
-  {
-    title: "window, decades", number: true, cell: (row) => row.decades,
-    about: "decades of learning rate on which the mean over seeds reaches the threshold; ≥: it goes on beyond the rates tried",
-    show: (value, row) => (value > 0 ? `${row.open_low || row.open_high ? "≥ " : ""}${value.toFixed(2)}` : "none"),
-  },
-  {
-    title: "95 % interval", number: true, about: "bootstrap over seeds",
-    cell: (row) => spanned(row.interval_low, row.interval_high, 2),
-  },
-  {
-    title: "single seeds", number: true, about: "narrowest and widest window of one seed",
-    cell: (row) => spanned(row.seed_min, row.seed_max, 2),
-  },
-  { title: "from", number: true, cell: (row) => row.low, show: rateOrNone },
-  { title: "to", number: true, cell: (row) => row.high, show: rateOrNone },
-  {
-    title: "of best checkpoints", number: true, cell: (row) => row.checkpoint_decades,
-    about: "the window, in decades, of each run's best validation accuracy instead of its last test accuracy",
-    show: (value) => (value > 0 ? value.toFixed(2) : "none"),
-  },
-  {
-    title: "sensitivity", number: true, cell: (row) => row.sensitivity, show: (value, row) => withInterval(row, "sensitivity"),
-    about: "accuracy lost on average at a rate drawn from 3e-4 to 1e-1, over the best rate; 95 % interval over seeds",
-  },
-  {
-    title: "by loss", number: true, cell: (row) => row.loss_sensitivity, show: (value, row) => withInterval(row, "loss_sensitivity"),
-    about: "the same in nats of test loss, no rate counting as worse than the loss before training",
-  },
-  {
-    title: "Zoology's 4 rates", about: "whether one of Zoology's four rates lies in a window",
-    cell: (row) => (!(row.decades > 0) ? null : row.zoology_finds ? "find it" : "miss it"),
-  },
-];
-const ACCURACY = [
-  {
-    title: "accuracy", number: true, about: "final, mean over seeds at the best learning rate",
-    cell: (row) => row.accuracy, show: (value) => value.toFixed(3),
-  },
-  {
-    title: "over seeds", number: true, about: "lowest and highest seed at that rate",
-    cell: (row) => spanned(row.lowest, row.highest, 3),
-  },
-  {
-    title: "best rate", number: true, about: "the learning rate with the highest mean",
-    cell: (row) => row.best_rate, show: rate,
-  },
-  {
-    title: "of it", number: true, about: "the best rate's 95 % interval over seeds",
-    cell: (row) => (missing(row.best_lr_low) ? null : `${rate(row.best_lr_low)} to ${rate(row.best_lr_high)}`),
-  },
-  { title: "runs", number: true, cell: (row) => row.runs },
-  {
-    title: "diverged", number: true, about: "runs that diverged, and the 95 % interval of their share", cell: (row) => row.diverged,
-    show: (value, row) => (missing(row.diverged_low) ? `${value}` : `${value} (${spanned(row.diverged_low, row.diverged_high, 2)})`),
-  },
-  { title: "parameters", number: true, cell: (row) => row.parameters },
-];
+function el(tag, attributes, ...children) { // what comes from the data is set as text, never as markup
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) typeof value === "function" ? element.addEventListener(name, value) : element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+const view = () => DATA.views.find((one) => one.name === S.view);
+const defaults = (name) => Object.fromEntries((DATA.views.find((one) => one.name === name)?.choices || []).map((choice) => [choice.name, choice.value]));
+const fresh = () => ({ view: DATA.views[0]?.name, studies: DATA.studies.slice(0, 1), filter: "", theme: "", sort: "", ...defaults(DATA.views[0]?.name) });
 
-// One row per configuration: its window where rates vary, and its accuracy where it is best.
-function headline(study) {
-  const swept = "decades" in study.headline[0];
-  const accuracy = ACCURACY.filter((column) => column.title !== "diverged" || study.statuses.diverged);
-  const name = { title: "configuration", kind: "text", cell: (row) => row.configuration };
-  const caption = swept ? `Learning-rate windows: accuracy at least ${study.threshold}` : "Final accuracy";
-  return table([name, ...(swept ? WINDOWS : []), ...accuracy], study.headline, caption, false, 20);
+function readLink() {
+  const asked = new URLSearchParams(location.hash.slice(1)), base = fresh();
+  const known = DATA.views.some((one) => one.name === asked.get("view")) ? asked.get("view") : base.view;
+  S = { ...base, view: known, ...defaults(known) };
+  const offers = Object.fromEntries((view()?.choices || []).map((choice) => [choice.name, choice.options.map(([value]) => value)]));
+  for (const [name, value] of asked) if (offers[name]?.includes(value) || ["filter", "theme", "sort"].includes(name)) S[name] = value;
+  const studies = asked.getAll("study").filter((name) => DATA.studies.includes(name));
+  if (studies.length) S.studies = studies;
 }
 
-function runTable(study) {
-  const first = ["configuration", "train.lr", "train.seed", "status"];
-  const names = distinct([...first, ...study.measures, ...study.fields, "id"]);
-  const kinds = { id: "mono", configuration: "text" };
-  return table(names.map((name) => ({
-    title: plain(name).replace(/^(model|task)\./, ""), kind: kinds[name], cell: (i) => study.runs[name][i], show: (value) => shown(name, value),
-    number: study.runs[name].every((value) => isNumber(value) || missing(value)),
-  })), runNumbers(study), null, true);
+function writeLink() {
+  const plainState = { ...fresh(), ...defaults(S.view) }, link = new URLSearchParams({ view: S.view || "" });
+  for (const [name, value] of Object.entries(S)) if (name !== "studies" && name !== "view" && value !== plainState[name]) link.set(name, value);
+  if (S.studies.join() !== plainState.studies.join()) S.studies.forEach((name) => link.append("study", name));
+  history.replaceState(null, "", `#${link}`);
 }
 
-function failures(study) {
-  if (!study.failures.length) return null;
-  return part(`Failures (${study.failures.length})`, study.failed > 0, study.failures.map((failure) =>
-    part(failure.error, false, terms([
-      ["run", failure.run], ["which is", failure.about || "not in the study file"], ["attempt", String(failure.attempt)],
-      ["time", failure.when], ["in the end", failure.ended ? `it ended: ${failure.ended}` : "it has no result"],
-    ]), el("pre", {}, failure.traceback))));
+function choose(change) {
+  Object.assign(S, change.view && change.view !== S.view ? { ...defaults(change.view), ...change } : change);
+  if ("view" in change || "lines" in change || "studies" in change) hidden.clear();
+  writeLink();
+  if ("view" in change) fillControls();
+  show();
 }
 
-const counted = (pairs) =>
-  pairs.map(([text, count]) => el("div", {}, `${text} (${count} ${count === 1 ? "run" : "runs"})`));
-
-function provenance({ provenance: made }) {
-  return part("Provenance", false, terms([
-    ["made with", counted(made.versions)], ["on", counted(made.devices)],
-    ["results from", `${made.first} to ${made.last}`], ["training time", `${short(made.seconds)} s in sum`],
-    ["notes", made.notes.length ? counted(made.notes) : "none"], ["to train it again", el("code", {}, made.command)],
-  ]));
-}
-
-function specification(study) {
-  const shared = Object.entries(study.shared).map(([name, value]) => [name, short(value)]);
-  const unknown = el("ul", {}, study.unknowns.map((text) => el("li", {}, text)));
-  return part("Specification", false,
-    el("h3", {}, "The study file"), el("pre", { class: "source" }, study.source),
-    el("h3", {}, "What no source states, and the value chosen"),
-    study.unknowns.length ? unknown : el("p", { class: "soft" }, "Nothing is marked as unknown."),
-    shared.length ? [el("h3", {}, "What all runs share"), terms(shared)] : []);
-}
-
-function studyParts(study) {
-  const counts = [
-    [study.planned, study.planned === study.ended ? "runs, all ended" : "runs"],
-    ...Object.entries(study.statuses).map(([status, count]) => [count, status, status === "diverged"]),
-    [study.failed, "failed", true], [study.planned - study.ended, "without a result"],
-  ].filter(([count], i) => count || !i);
-  const pills = counts.map(([count, what, bad]) => el("li", { class: bad ? "bad" : null }, `${count} ${what}`));
-  const top = [el("p", { class: "question" }, study.question), el("ul", { class: "counts" }, pills)];
-  if (!study.ended) return [...top, el("p", {}, "No run of this study has ended yet."), failures(study), specification(study)];
-  return [...top, headline(study), sweep(study), curves(study), grid(study), slices(study),
-    part(`Runs (${study.ended})`, false, runTable(study)), failures(study), specification(study), provenance(study)];
-}
-
-const SIGNS = {
-  holds: ["good", "✓"], "does not hold": ["bad", "✗"],
-  "not seen at this scale": ["open", "○"], "needs more seeds": ["open", "?"], "needs longer training": ["open", "?"],
-  "best rate at the edge of the grid": ["open", "?"], "runs are missing": ["open", "?"],
-};
-
-function reproduction(found) {
-  function told(answer) {
-    const [kind, sign] = SIGNS[answer] || ["open", ""];
-    return el("span", { class: `verdict ${kind}` }, `${sign} ${answer}`);
-  }
-  const columns = [
-    { title: "item", cell: (v) => v.item, show: (name) => el("a", { href: `#item-${name}` }, name) },
-    { title: "claim", kind: "text", cell: (v) => v.says },
-    { title: "verdict", cell: (v) => v.answer, show: told },
-    {
-      title: "numbers", kind: "text", cell: (v) => Object.entries(v.numbers).join(" "),
-      show: (_, v) => terms(Object.entries(v.numbers)),
-    },
-    { title: "note", kind: "text", cell: (v) => v.note },
-    { title: "scale", cell: (v) => v.scale },
-  ];
-  const caption = `${found.paper}: what the results say of each claim`;
-  const counts = Object.keys(SIGNS).map((answer) => [found.verdicts.filter((v) => v.answer === answer).length, answer]);
-  const pills = counts.filter(([count]) => count).map(([count, answer]) => el("li", {}, `${count} ${answer}`));
-  return el("section", { class: "reproduction", id: "verdicts" }, el("h2", {}, "Verdicts"), el("ul", { class: "counts" }, pills),
-    found.verdicts.length ? table(columns, found.verdicts, caption) : el("p", {}, "There are no verdicts yet."),
-    found.items.map(item));
-}
-
-function item({ name, title, shows, differs, picture, numbers }) {
-  const some = numbers && numbers.of > numbers.rows.length ? `${numbers.rows.length} of ` : "";
-  const columns = numbers && numbers.columns.map((column, k) => ({
-    title: column, cell: (row) => row[k], number: numbers.rows.every((row) => isNumber(row[k]) || missing(row[k])),
+function fillControls() {
+  const choices = (view()?.choices || []).filter((choice) => choice.options.length > 1);
+  $("views").replaceChildren(...DATA.views.map((one) => el("button", { type: "button", "data-view": one.name, click: () => choose({ view: one.name }) }, one.title)));
+  $("choices").replaceChildren(...choices.map((choice) => {
+    const select = el("select", { name: choice.name, change: () => choose({ [choice.name]: select.value }) }, ...choice.options.map(([value, text]) => el("option", { value }, text)));
+    return el("label", {}, choice.label, select);
   }));
-  return el("section", { id: `item-${name}` }, el("h3", {}, title),
-    shows ? el("p", {}, shows) : null, differs ? el("p", { class: "soft" }, differs) : null,
-    picture ? el("figure", { class: "picture" }, el("img", { src: picture, alt: `${title}. ${shows || ""}` })) : null,
-    numbers ? part(`Numbers of ${name} (${some}${numbers.of} rows)`, false, table(columns, numbers.rows, null, true)) : null);
+  $("studies").hidden = DATA.studies.length < 2;
+  $("study-list").replaceChildren(...DATA.studies.map((name) => el("label", {}, el("input", { type: "checkbox", value: name,
+    change: () => choose({ studies: [...$("study-list").querySelectorAll(":checked")].map((box) => box.value) }) }), name)));
 }
 
-function overview(studies) {
-  const best = (study) => study.headline.reduce((top, row) => (row.accuracy > top.accuracy ? row : top), { accuracy: -1 });
-  return table([
-    { title: "study", cell: (s) => s.name, show: (name, s) => el("a", { href: `#study-${studies.indexOf(s)}` }, name) },
-    { title: "runs", number: true, cell: (s) => s.planned },
-    { title: "ended", number: true, cell: (s) => s.ended },
-    { title: "diverged", number: true, cell: (s) => s.statuses.diverged || 0 },
-    { title: "failed", number: true, cell: (s) => s.failed },
-    { title: "highest accuracy", number: true, cell: (s) => (s.ended ? best(s).accuracy : null) },
-    { title: "of", cell: (s) => best(s).configuration },
-  ], studies, "Studies");
+function show() {
+  const now = view(), runs = members();
+  document.documentElement.dataset.theme = theme();
+  $("filter").value = S.filter;
+  $("found").textContent = S.filter ? `${runs.length} of ${(DATA.runs.id || []).length} runs fit` : "";
+  $("views").querySelectorAll("button").forEach((button) => button.setAttribute("aria-pressed", button.dataset.view === S.view));
+  $("choices").querySelectorAll("select").forEach((select) => { select.value = S[select.name]; });
+  $("study-list").querySelectorAll("input").forEach((box) => { box.checked = S.studies.includes(box.value); });
+  $("studies").querySelector("summary").textContent = `Studies: ${S.studies.length} of ${DATA.studies.length}`;
+  document.querySelectorAll("[data-study]").forEach((part) => { part.hidden = !S.studies.includes(part.dataset.study); });
+  fillRuns(runs);
+  if (!now) return;
+  const [traces, layout, names] = chart(now, runs), look = looks(names);
+  $("caption").textContent = now.caption;
+  $("chart").setAttribute("aria-label", `${now.title}. Arrow keys read the points.`);
+  $("chart").style.minWidth = now.kind === "parallel" ? `${traces[0].dimensions.length * 95}px` : "";
+  place = [0, -1];
+  $("key").replaceChildren(...names.map((name) => el("button", { type: "button", "aria-pressed": !hidden.has(name), style: `--colour:${look.get(name).colour}`,
+    class: look.get(name).dash.includes("dash") ? "dashed" : look.get(name).dash, click: () => { hidden.delete(name) || hidden.add(name); show(); } }, name)));
+  Plotly.react("chart", traces, { ...layout, uirevision: JSON.stringify(S) }, { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["toImage", "select2d", "lasso2d"] });
 }
 
-const FEW = 3; // studies that are all open at first
-
-// A study's part of the page, drawn when it is first opened; gives the function that draws it.
-function studySection(main, study, i) {
-  const alone = DATA.studies.length === 1 && !DATA.reproduction; // the page's title names it already
-  const open = alone || (DATA.reproduction ? false : DATA.studies.length <= FEW || i === 0);
-  const body = el("div"), id = `study-${i}`;
-  const draw = () => { if (!body.hasChildNodes()) body.append(...studyParts(study).filter(Boolean)); };
-  const shell = alone ? el("section", { class: "study", id }, body) : el("details", {
-    class: "study", id, open, toggle: () => { if (shell.open) draw(); },
-  }, el("summary", {}, el("h2", {}, study.name)), body);
-  main.append(shell);
-  if (open) draw();
-  return draw;
+function fillRuns(runs, most = 25) {
+  const { id, study, configuration, at_best, curve, model, ...rest } = DATA.runs, heads = ["id", ...(DATA.studies.length > 1 ? ["study"] : []), "configuration", ...Object.keys(rest)];
+  const [, down, by] = S.sort.match(/^(-?)(.+)$/) || [], rows = by in DATA.runs ? runs.toSorted((a, b) => {
+    const [x, y] = [DATA.runs[by][a], DATA.runs[by][b]];
+    return missing(x) || missing(y) ? missing(x) - missing(y) : ordered(x, y) * (down ? -1 : 1);
+  }) : runs;
+  const numeric = new Set(heads.filter((name) => runs.every((i) => missing(DATA.runs[name][i]) || typeof DATA.runs[name][i] === "number")));
+  const cell = (name, i) => name === "id" ? el("button", { type: "button", class: "copy", title: "copy", click: (event) => copied(event.target, id[i]) }, id[i]) : name === "train.lr" ? valueText(DATA.runs[name][i]) : short(DATA.runs[name][i]);
+  $("runs-head").replaceChildren(...heads.map((name) => el("th", { scope: "col", class: numeric.has(name) ? "number" : "", "aria-sort": by !== name ? "none" : down ? "descending" : "ascending" },
+    el("button", { type: "button", click: () => choose({ sort: by === name && down ? name : `-${name}` }) }, plain(name)))));
+  $("runs-body").replaceChildren(...rows.slice(0, most).map((i) => el("tr", {}, ...heads.map((name) => el("td", { class: numeric.has(name) ? "number" : "", title: DATA.runs[name][i] ?? "" }, cell(name, i))))));
+  $("more").hidden = rows.length <= most;
+  $("more").textContent = `Show more (${rows.length - most} left)`;
+  $("more").onclick = () => fillRuns(runs, 10 * most);
+  $("runs-csv").onclick = () => saveCsv("runs", Object.keys(DATA.runs).filter((name) => name !== "curve"), rows.map((i) => Object.keys(DATA.runs).filter((name) => name !== "curve").map((name) => DATA.runs[name][i])));
 }
 
-function fillPage() {
-  const main = document.getElementById("main"), { studies } = DATA;
-  document.getElementById("made").textContent = `From ${DATA.store}, by recollect ${DATA.recollect} on ${DATA.made}.`;
-  if (DATA.reproduction) main.append(reproduction(DATA.reproduction));
-  if (studies.length > 1) main.append(overview(studies));
-  const draws = studies.map((study, i) => studySection(main, study, i));
-  main.append(el("p", { class: "soft" }, "This page was made by ", el("code", {}, DATA.command)));
-  const links = studies.slice(0, 40).map((study, i) => [`#study-${i}`, study.name]);
-  if (DATA.reproduction) links.unshift(["#verdicts", "Verdicts"]);
-  const list = el("ul", {}, links.map(([href, text]) => el("li", {}, el("a", { href }, text))));
-  if (links.length > 1) document.getElementById("contents").append(list);
-  const follow = () => {
-    const target = document.getElementById(location.hash.slice(1));
-    if (target && target.matches("details")) target.open = true;
-  };
-  addEventListener("hashchange", follow);
-  addEventListener("beforeprint", () => {
-    draws.forEach((draw) => draw());
-    document.querySelectorAll("details.study").forEach((shell) => { shell.open = true; });
-  });
-  follow();
+async function copied(button, text) {
+  await navigator.clipboard.writeText(text);
+  $("spoken").textContent = `${text} copied`;
+  button.classList.add("copied");
+  setTimeout(() => button.classList.remove("copied"), 900);
 }
 
-addEventListener("error", (event) => {
-  const faults = document.getElementById("faults");
-  faults.hidden = false;
-  faults.append(el("p", {}, `This page has a fault: ${event.message}`));
+function saveCsv(name, head, rows) { // a spreadsheet must not take a text for a formula
+  const cell = (value) => (typeof value === "number" ? String(value) : missing(value) ? "" : `"${String(value).replace(/^([=+\-@\t\r])/, "'$1").replaceAll('"', '""')}"`);
+  const text = [head, ...rows].map((row) => row.map(cell).join(",")).join("\r\n");
+  const link = el("a", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: `${name}.csv` });
+  link.click();
+}
+
+function saveImage(format) {
+  const { data, layout } = $("chart"), [width, height] = [1000, 620];
+  const key = { showlegend: data.some((trace) => trace.type === "scatter"), legend: { orientation: "h", y: -0.16 }, title: { text: safe(view().title) }, margin: { ...layout.margin, t: 48 } };
+  Plotly.downloadImage({ data, layout: { ...layout, ...key, width, height } }, { format, width, height, filename: `${S.view}-${S.studies.join("-").replace(/[^\w.-]+/g, "_")}`.slice(0, 80) });
+}
+
+function readPoint(event) { // arrow keys: along a line, and from line to line
+  const way = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[event.key], { data, layout } = $("chart");
+  const lines = (data || []).map((trace, k) => [trace, k]).filter(([trace]) => trace.hovertemplate && (trace.y || trace.z));
+  if (!way || !lines.length) return;
+  event.preventDefault();
+  place[0] = (place[0] + way[0] + lines.length) % lines.length;
+  const [trace, k] = lines[place[0]], flat = trace.z ? trace.z.flat() : trace.y, wide = trace.z ? trace.x.length : flat.length;
+  place[1] = Math.min(Math.max(place[1] + way[1] + (trace.z ? way[0] * wide : 0), 0), flat.length - 1);
+  const [row, column] = [Math.floor(place[1] / wide), place[1] % wide];
+  Plotly.Fx.hover("chart", trace.z ? { xval: column, yval: row } : [{ curveNumber: k, pointNumber: place[1] }]);
+  const where = trace.z ? trace.y[row] : trace.name;
+  $("spoken").textContent = `${where}, ${layout.xaxis.title.text} ${trace.x[column]}: ${short(flat[place[1]])}${trace.customdata ? `, ${trace.customdata[place[1]]}` : ""}`;
+}
+
+function sortable(table) {
+  table.querySelectorAll("th button").forEach((button, k) => button.addEventListener("click", () => {
+    const head = button.parentElement, up = head.getAttribute("aria-sort") === "descending", body = table.tBodies[0];
+    const value = (row) => { const text = row.cells[k].dataset.value; return text === "" ? null : Number.isNaN(Number(text)) ? text : Number(text); };
+    table.querySelectorAll("th").forEach((other) => other.setAttribute("aria-sort", other !== head ? "none" : up ? "ascending" : "descending"));
+    body.append(...[...body.rows].sort((a, b) => (missing(value(a)) || missing(value(b)) ? missing(value(a)) - missing(value(b)) : ordered(value(a), value(b)) * (up ? 1 : -1))));
+  }));
+}
+
+addEventListener("error", (event) => { $("faults").hidden = false; $("faults").append(el("p", {}, `This page has a fault: ${event.message}`)); });
+addEventListener("unhandledrejection", (event) => dispatchEvent(new ErrorEvent("error", { message: String(event.reason) })));
+unpacked($("data").textContent).then((data) => {
+  DATA = data;
+  const again = () => { readLink(); fillControls(); show(); };
+  again();
+  document.querySelectorAll("table.sortable").forEach(sortable);
+  addEventListener("hashchange", () => (/^#(main|item-.*|verdicts)$/.test(location.hash) ? null : again()));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
+  $("filter").addEventListener("input", () => choose({ filter: $("filter").value }));
+  new ResizeObserver(() => $("chart").data && Plotly.Plots.resize("chart")).observe($("chart"));
+  $("chart").addEventListener("keydown", readPoint);
+  $("theme").addEventListener("click", () => choose({ theme: theme() === "dark" ? "light" : "dark" }));
+  $("link").addEventListener("click", (event) => copied(event.target, location.href));
+  $("csv").addEventListener("click", () => saveCsv(S.view, drawn.head, drawn.rows));
+  ["svg", "png"].forEach((format) => $(format).addEventListener("click", () => saveImage(format)));
+  document.documentElement.dataset.ready = "yes";
 });
-const DATA = JSON.parse(document.getElementById("data").textContent);
-fillPage();
-document.documentElement.dataset.ready = "yes";

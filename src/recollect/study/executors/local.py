@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 
-from recollect.study.executors.base import Broken, Executor, Job, Report, Resources, attempt
+from recollect.study.executors.base import Broken, Executor, Job, Report, Resources, attempt, own_code
 from recollect.study.executors.sharing import suited_workers
 from recollect.study.executors.upcoming import Upcoming
 from recollect.study.executors.workers import Workers
@@ -16,7 +16,7 @@ from recollect.train.speed.cache import trim_cache, use_cache
 
 
 class Local(Executor):
-    """Training on this machine: in this process for one cohort at a time, else in worker processes."""
+    """Training on this machine: in this process for one cohort of built-in code at a time, else in worker processes."""
 
     @classmethod
     def start(cls, resources: Resources) -> Executor:
@@ -27,11 +27,12 @@ class Local(Executor):
             use_cache()
             trim_cache()
         workers = resources.workers or suited_workers(resources.runs, places)
-        return (InProcess if workers == 1 else Workers).start(replace(resources, workers=workers))
+        here = workers == 1 and not resources.timeout and not any(map(own_code, resources.runs))
+        return (InProcess if here else Workers).start(replace(resources, workers=workers))
 
 
 class InProcess(Executor):
-    """One cohort after another, in this process."""
+    """One cohort after another, in this process: for built-in code only, as a user's own may end or change the process."""
 
     @classmethod
     def start(cls, resources: Resources) -> Executor:

@@ -1,0 +1,151 @@
+"""The sections of a page: its configurations, what is told of each study, and a reproduction's verdicts."""
+
+from collections import Counter
+from html import escape
+from typing import Any
+
+from recollect.reporting.markup import SIGNS, cell, part, pills, short, span, table, terms, verdict
+
+_HEADS = (
+    ("configuration", "what tells the runs apart, but for learning rate and seed"), ("study", "the study"),
+    ("accuracy", "final, mean over seeds at the best learning rate"), ("over seeds", "lowest and highest seed at that rate"),
+    ("best rate", "the learning rate with the highest mean"), ("its interval", "95 % bootstrap interval of the best rate, over seeds"),
+    ("window", "decades of learning rate on which the mean over seeds reaches the threshold; ≥: it goes on beyond the rates tried"),
+    ("95 % interval", "of the window, bootstrap over seeds"), ("single seeds", "narrowest and widest window of one seed"),
+    ("from", "lower edge of the window"), ("to", "upper edge of the window"),
+    ("best checkpoints", "the window, in decades, of each run's best validation accuracy instead of its last test accuracy"),
+    ("sensitivity", "accuracy lost on average at a rate drawn from 3e-4 to 1e-1, over the best rate"),
+    ("by loss", "the same in nats of test loss"), ("Zoology's 4 rates", "whether one of Zoology's four rates lies in a window"),
+    ("state size", "numbers that the recurrent state or cache holds"), ("parameters", "of the model"),
+    ("runs", "that have ended"), ("diverged", "runs that diverged"),
+)  # fmt: skip
+
+
+def configurations_section(rows: list[dict[str, Any]], threshold: float, several: bool) -> str:
+    """The table of configurations."""
+    if not rows:
+        return ""
+
+    def cells(row: dict[str, Any]) -> list[tuple[str, Any]]:
+        found = row.get("decades") or 0
+        at_least = "≥ " if row.get("open_low") or row.get("open_high") else ""
+        finds = ("find it" if row["zoology_finds"] else "miss it") if found else ""
+        return [
+            cell(row["configuration"]), cell(row["study"] if several else ""), cell(row["accuracy"], f"{row['accuracy']:.3f}"),
+            cell(row["lowest"], span(row["lowest"], row["highest"])), cell(row["best_rate"], f"{row['best_rate']:.3g}"),
+            cell(row.get("best_lr_low"), rate_span(row.get("best_lr_low"), row.get("best_lr_high"))),
+            cell(row.get("decades"), f"{at_least}{found:.2f}" if found else "none" if "decades" in row else ""),
+            cell(row.get("interval_low"), span(row.get("interval_low"), row.get("interval_high"), 2)),
+            cell(row.get("seed_min"), span(row.get("seed_min"), row.get("seed_max"), 2)),
+            cell(row.get("low"), f"{row['low']:.2g}" if found else ""), cell(row.get("high"), f"{row['high']:.2g}" if found else ""),
+            cell(row.get("checkpoint_decades"), f"{row['checkpoint_decades']:.2f}" if row.get("checkpoint_decades") else ""),
+            cell(row.get("sensitivity"), f"{row['sensitivity']:.3f}" if row.get("sensitivity") is not None else ""),
+            cell(row.get("loss_sensitivity"), f"{row['loss_sensitivity']:.3f}" if row.get("loss_sensitivity") is not None else ""),
+            cell(finds, finds), cell(row["state_size"]), cell(row["parameters"]), cell(row["runs"]),
+            cell(row["diverged"], str(row["diverged"]) if row["diverged"] else ""),
+        ]  # fmt: skip
+
+    attributes = [f'data-study="{escape(row["study"])}"' for row in rows]
+    note = f"At each one's best learning rate. Window: decades of learning rate with a mean accuracy of at least {threshold:g}."
+    return (
+        f'<section id="configurations"><h2>Configurations</h2><p class="soft">{note}</p>'
+        f"{table(_HEADS, map(cells, rows), attributes, 'Configurations')}</section>"
+    )
+
+
+def rate_span(low: Any, high: Any) -> str:
+    return "" if low is None or high is None or low == high else f"{low:.2g} – {high:.2g}"
+
+
+def question(study: dict[str, Any]) -> str:
+    """What a study asked, and how many of its runs came to which end."""
+    counts = [(study["planned"], "runs, all ended" if study["planned"] == study["ended"] else "runs"),
+              *((count, status) for status, count in study["statuses"].items()), (study["failed"], "failed"),
+              (study["planned"] - study["ended"], "without a result")]  # fmt: skip
+    return f'<p class="question">{escape(study["question"])}</p>{pills(counts)}'
+
+
+def study_section(study: dict[str, Any], alone: bool) -> str:
+    """What is told of one study in words; the head of the page asks the question of one that is `alone`."""
+    none = "" if study["ended"] else "<p>No run of this study has ended yet.</p>"
+    body = (
+        ("" if alone else question(study))
+        + none
+        + _failures(study)
+        + _specification(study)
+        + _provenance(study["provenance"])
+    )
+    return (
+        f'<section class="study" data-study="{escape(study["name"])}"><h2>{escape(study["name"])}</h2>{body}</section>'
+    )
+
+
+def _failures(study: dict[str, Any]) -> str:
+    parts = [
+        part(
+            failure["error"],
+            terms([
+                ("run", failure["run"]), ("which is", failure["about"] or "not in the study file"),
+                ("attempt", str(failure["attempt"])), ("time", failure["when"]),
+                ("in the end", f"it ended: {failure['ended']}" if failure["ended"] else "it has no result"),
+            ]) + f"<pre>{escape(failure['traceback'])}</pre>",
+        ) for failure in study["failures"]
+    ]  # fmt: skip
+    return part(f"Failures ({len(parts)})", "".join(parts), study["failed"] > 0) if parts else ""
+
+
+def _specification(study: dict[str, Any]) -> str:
+    unknown = "".join(f"<li>{escape(said)}</li>" for said in study["unknowns"])
+    shared = terms((name, short(value)) for name, value in study["shared"].items())
+    return part(
+        "Specification",
+        f'<h3>The study file</h3><pre class="source">{escape(study["source"])}</pre>'
+        + (f"<h3>What no source states, and the value chosen</h3><ul>{unknown}</ul>" if unknown else "")
+        + (f"<h3>What all runs share</h3>{shared}" if study["shared"] else ""),
+    )
+
+
+def _provenance(made: dict[str, Any] | None) -> str:
+    if made is None:
+        return ""
+
+    def counted(pairs: list[tuple[str, int]]) -> str:
+        return "; ".join(f"{said} ({count} {'run' if count == 1 else 'runs'})" for said, count in pairs) or "none"
+
+    return part("Provenance", terms([
+        ("made with", counted(made["versions"])), ("on", counted(made["devices"])),
+        ("results from", f"{made['first']} to {made['last']}"), ("training time", f"{short(made['seconds'])} s in sum"),
+        ("notes", counted(made["notes"])), ("to train it again", made["command"]),
+    ]))  # fmt: skip
+
+
+def reproduction_section(found: dict[str, Any]) -> str:
+    """Verdicts first, then each item with its picture and its numbers."""
+    heads = [(name, "") for name in ("item", "claim", "verdict", "numbers", "note", "scale")]
+    rows = [
+        [(f'<a href="#item-{escape(v["item"])}">{escape(v["item"])}</a>', v["item"]), cell(v["says"]), (verdict(v["answer"]), v["answer"]),
+         (terms(v["numbers"].items()), ""), cell(v["note"], v["note"]), cell(v["scale"])] for v in found["verdicts"]
+    ]  # fmt: skip
+    answers = Counter(v["answer"] for v in found["verdicts"])
+    counts = pills((answers[answer], answer) for answer in SIGNS)
+    body = table(heads, rows, name="Verdicts") if rows else "<p>There are no verdicts yet.</p>"
+    items = "".join(map(_item, found["items"]))
+    return f'<section id="verdicts"><h2>Verdicts</h2>{counts}{body}{items}</section>'
+
+
+def _item(item: dict[str, Any]) -> str:
+    numbers, name = item["numbers"], escape(item["name"])
+    said = "".join(
+        f"<p{kind}>{escape(item[key])}</p>"
+        for key, kind in (("shows", ""), ("differs", " class=soft"))
+        if item.get(key)
+    )
+    alt = escape(f"{item['title']}. {item.get('shows') or ''}")
+    picture = f'<figure><img src="{item["picture"]}" alt="{alt}"></figure>' if item["picture"] else ""
+    rows = ""
+    if numbers is not None:
+        some = f"{len(numbers['rows'])} of " if numbers["of"] > len(numbers["rows"]) else ""
+        cells = ([cell(value) for value in row] for row in numbers["rows"])
+        body = table([(column, "") for column in numbers["columns"]], cells)
+        rows = part(f"Numbers of {item['name']} ({some}{numbers['of']} rows)", body)
+    return f'<section id="item-{name}"><h3>{escape(item["title"])}</h3>{said}{picture}{rows}</section>'

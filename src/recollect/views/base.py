@@ -1,0 +1,103 @@
+"""What a view is: it says what can be chosen, turns frames into a table of the numbers to draw, and draws the table."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from recollect.analysis.groups import groups
+from recollect.analysis.rates import best_rate, with_accuracy
+from recollect.analysis.window import THRESHOLD
+from recollect.spec import SpecError, nearest
+from recollect.views.style import set_theme
+
+TOP = 12
+"""Lines that a chart shows unless more are asked for: those with the best values."""
+
+
+@dataclass(frozen=True)
+class Frames:
+    """What views draw: results of one study, or of several that a column `study` of the runs tells apart."""
+
+    runs: pd.DataFrame
+    """As `runs_frame` gives it."""
+    curves: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """As `curves_frame` gives it."""
+    slices: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """As `slices_frame` gives it."""
+    mixing: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """As `mixing_frame` gives it."""
+    threshold: float = THRESHOLD
+    """The accuracy that counts as solved."""
+
+
+def prepared(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs with a number as the accuracy of each, the column `study`, and `at_best`: whether a run has the best learning
+    rate of its configuration."""
+    if runs.empty or "at_best" in runs:
+        return runs
+    known = runs if "study" in runs else runs.assign(study="")
+    at_best = pd.Series(False, known.index)
+    for _, group in groups(known, ["study", "configuration"]):
+        at_best[group.index[group["train.lr"] == best_rate(group)]] = True
+    return with_accuracy(known).assign(at_best=at_best)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Something that a person can choose of a view."""
+
+    name: str
+    label: str
+    options: Mapping[str, str]
+    """What there is to choose from, and what it is called."""
+    default: str
+
+
+class View(ABC):
+    """A chart. It holds nothing: what is chosen is given with the frames."""
+
+    title: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]] = ("runs",)
+    """The frames that it reads."""
+    kind: ClassVar[str] = "figure"
+    """How an HTML page draws it: `lines`, `grid` and `parallel` are drawn anew from the table `source` whenever something is
+    chosen; of any other view the page holds one figure for each option of its first choice."""
+    source: ClassVar[str] = "runs"
+
+    @abstractmethod
+    def choices(self, frames: Frames) -> list[Choice]:
+        """What can be chosen with these frames; empty where there is nothing to draw."""
+
+    @abstractmethod
+    def table(self, frames: Frames, chosen: dict[str, str]) -> pd.DataFrame:
+        """The numbers that are drawn."""
+
+    @abstractmethod
+    def draw(self, table: pd.DataFrame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
+        """The drawing of the table, in no theme yet."""
+
+    def caption(self, frames: Frames) -> str:
+        """What a reader has to know to read it."""
+        return ""
+
+    def chosen(self, frames: Frames, asked: Mapping[str, Any]) -> dict[str, str]:
+        """Every choice: what was asked, or its default. What is not offered is refused."""
+        offered = {choice.name: choice for choice in self.choices(frames)}
+        for name, value in asked.items():
+            if name not in offered:
+                raise SpecError(f"{self.title}: {name!r} cannot be chosen: {nearest(name, offered)}")
+            if str(value) not in offered[name].options:
+                raise SpecError(f"{self.title}: {name} {value!r}: {nearest(str(value), offered[name].options)}")
+        return {name: str(asked.get(name, choice.default)) for name, choice in offered.items()}
+
+    def figure(self, frames: Frames, *, title: str = "", theme: str = "light", **asked: Any) -> go.Figure:
+        """The figure, as it is chosen."""
+        frames = Frames(prepared(frames.runs), frames.curves, frames.slices, frames.mixing, frames.threshold)
+        if not self.choices(frames):
+            return set_theme(go.Figure().add_annotation(text="nothing to draw yet", showarrow=False), theme, title)
+        chosen = self.chosen(frames, asked)
+        return set_theme(self.draw(self.table(frames, chosen), frames, chosen), theme, title)

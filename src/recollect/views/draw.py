@@ -1,0 +1,123 @@
+"""The drawings that views share: lines with bands, and grids of colours."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from recollect.views.fields import logarithmic, plain, text
+from recollect.views.style import SCALE, looks
+
+FEW = 9
+"""Values that an axis names one by one, at most."""
+MANY = 40
+"""Points of a line above which it has no markers."""
+LINES = ["line", "x", "mean", "low", "high", "count"]
+"""The columns of a table of lines."""
+HOVER = "<b>%{fullData.name}</b><br>%{x}: <b>%{y:.4g}</b><br>%{customdata}<extra></extra>"
+
+
+def summarised(line: Sequence, x: Sequence, y: Sequence) -> pd.DataFrame:
+    """One row per line and x: the mean, the lowest and the highest y, and how many there were; x ascends, what is NaN is left
+    out, lines keep the order of their first rows."""
+    rows = pd.DataFrame({"line": list(line), "x": list(x), "y": np.asarray(y, float)}).dropna()
+    if rows.empty:
+        return pd.DataFrame(columns=LINES)
+    order = {name: i for i, name in enumerate(dict.fromkeys(rows["line"]))}
+    table = rows.groupby(["line", "x"])["y"].agg(["mean", "min", "max", "count"]).reset_index().set_axis(LINES, axis=1)
+    return table.sort_values("x").sort_values(
+        "line", key=lambda names: names.map(order), kind="stable", ignore_index=True
+    )
+
+
+def best_lines(table: pd.DataFrame, top: str, y: str) -> pd.DataFrame:
+    """The lines with the best values (`all`: every one): the highest, or the lowest of a loss, a time or a step."""
+    if top == "all" or table["line"].nunique() <= int(top):
+        return table
+    means = table.groupby("line", sort=False)["mean"]
+    score = means.min() if is_cost(y) else -means.max()
+    kept = set(score.sort_values(kind="stable").index[: int(top)])
+    return table.loc[table["line"].isin(list(kept))].reset_index(drop=True)
+
+
+def is_cost(measure: str) -> bool:
+    """Whether less of a measure is better."""
+    return "loss" in measure or measure in ("step", "best_step", "seconds", "train.lr")
+
+
+def is_share(measure: str) -> bool:
+    """Whether a measure lies between 0 and 1."""
+    return measure.endswith("accuracy") or measure in ("final.answers", "final.rows", "final.valid", "answers", "rows")
+
+
+def line_figure(table: pd.DataFrame, chosen: dict[str, str], x: str, y: str, single: bool = False) -> go.Figure:
+    """A line per name, a band from the lowest to the highest value, and axes by what they show. `single`: a line per run,
+    whose ids are in the column `run`."""
+    figure = go.Figure()
+    for name, look in looks(list(dict.fromkeys(table["line"]))).items():
+        own, meta = table.loc[table["line"] == name], {"colour": look["colour"]}
+        runs = [part for _, part in own.groupby("run", sort=False)] if single else [own]
+        if not single and (own["low"] < own["high"]).any():
+            edge = pd.concat([own["high"], own["low"][::-1]])
+            figure.add_scatter(x=pd.concat([own["x"], own["x"][::-1]]), y=edge, mode="lines", line={"width": 0}, fill="toself",
+                               name=text(name), legendgroup=text(name), showlegend=False, hoverinfo="skip", meta=meta)  # fmt: skip
+        for k, part in enumerate(runs):
+            figure.add_scatter(
+                x=part["x"], y=part["mean"], mode="lines" if len(part) > MANY or single else "lines+markers",
+                name=text(name), legendgroup=text(name), showlegend=k == 0, meta=meta, hovertemplate=HOVER,
+                customdata=[_about(*row) for row in part[["low", "high", "count"]].to_numpy()] if not single
+                else [f"run {part['run'].iloc[0]}"] * len(part), opacity=look["opacity"],
+                line={"width": 1.2 if single else 2, "dash": look["dash"]}, marker={"size": 7, "symbol": look["symbol"]},
+            )  # fmt: skip
+    values = table["mean"]
+    figure.update_xaxes(
+        title_text=text(plain(x)), type=scale(chosen["xscale"], table["x"]), **ticks(table["x"].unique())
+    )
+    figure.update_yaxes(title_text=text(plain(y)), type=scale(chosen["yscale"], values, y))
+    if is_share(y) and figure.layout.yaxis.type == "linear":
+        figure.update_yaxes(range=[-0.03, 1.04])
+    return figure
+
+
+def linear(chosen: dict[str, str]) -> dict[str, str]:
+    """The choices with a linear x axis unless another is asked for."""
+    return chosen | {"xscale": "linear" if chosen["xscale"] == "auto" else chosen["xscale"]}
+
+
+def ticks(values: Sequence) -> dict[str, list]:
+    """Few numbers are named one by one on an axis."""
+    known = sorted(values) if len(values) <= FEW and all(isinstance(value, int | float) for value in values) else []
+    return (
+        {"tickvals": known, "ticktext": [f"{value:.3g}" for value in known]}
+        if len(known) > 1 and logarithmic(known)
+        else {}
+    )
+
+
+def scale(asked: str, values: pd.Series, measure: str = "") -> str:
+    """The type of an axis: what was asked, or what suits the numbers; a measure is linear unless it is a rate."""
+    if asked != "auto":
+        return asked
+    if values.dtype == object:
+        return "category"
+    return "log" if measure in ("", "train.lr") and logarithmic(values) else "linear"
+
+
+def grid_figure(matrix: pd.DataFrame, x: str, y: str, value: str, share: bool) -> go.Figure:
+    """A matrix as a grid of colours, its index downwards and its columns along."""
+    figure = go.Figure(
+        go.Heatmap(
+            z=matrix.to_numpy(float), x=[text(v) for v in matrix.columns], y=[text(v) for v in matrix.index],
+            colorscale=SCALE, zmin=0 if share else None, zmax=1 if share else None, xgap=1, ygap=1, hoverongaps=False,
+            colorbar={"title": {"text": text(value), "side": "right"}, "thickness": 12, "outlinewidth": 0},
+            hovertemplate=f"{text(plain(y))} %{{y}}<br>{text(plain(x))} %{{x}}<br><b>%{{z:.4g}}</b><extra></extra>",
+        )
+    )  # fmt: skip
+    figure.update_xaxes(title_text=text(plain(x)), type="category", showgrid=False)
+    figure.update_yaxes(title_text=text(plain(y)), type="category", showgrid=False, autorange="reversed")
+    return figure
+
+
+def _about(low: float, high: float, count: float) -> str:
+    return f"{low:.4g} to {high:.4g} over {count:.0f} runs" if count > 1 else "1 run"

@@ -1,0 +1,35 @@
+"""Mixing matrices: how much each token reads of every earlier one."""
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from recollect.views.base import Choice, Frames, View
+from recollect.views.draw import grid_figure
+
+
+class Mixing(View):
+    """Mixing matrices, as `inspect.mixing.mixing_frame` gives them."""
+
+    title = "Mixing matrices"
+    needs = ("mixing",)
+
+    def choices(self, frames: Frames) -> list[Choice]:
+        if frames.mixing.empty:
+            return []
+        names = list(dict.fromkeys(frames.mixing["matrix"]))
+        return [Choice("matrix", "of", {name: name for name in names}, names[0])]
+
+    def table(self, frames: Frames, chosen: dict[str, str]) -> pd.DataFrame:
+        own = frames.mixing.loc[frames.mixing["matrix"] == chosen["matrix"]]
+        return own.pivot_table(index="token", columns="reads", values="size")
+
+    def draw(self, table: pd.DataFrame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
+        figure = grid_figure(table, "reads", "token", "size", False)
+        return (
+            figure.update_traces(xgap=0, ygap=0)
+            .update_yaxes(scaleanchor="x", constrain="domain")
+            .update_xaxes(constrain="domain")
+        )
+
+    def caption(self, frames: Frames) -> str:
+        return "How much a token (row) reads of each earlier one (column) in one row of the task: the mean size over heads or channels."

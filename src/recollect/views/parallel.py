@@ -1,0 +1,74 @@
+"""Parallel coordinates: a line per run through its fields and what came out of it. Drag along an axis to keep some of the runs."""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from recollect.views.base import Choice, Frames, View
+from recollect.views.draw import is_share
+from recollect.views.fields import choose, logarithmic, measures, number, plain, text, varying
+from recollect.views.style import SCALE
+
+AXES = 8
+"""Fields at most."""
+
+
+class Parallel(View):
+    """Parallel coordinates."""
+
+    title = "Parallel coordinates"
+    kind = "parallel"
+
+    def choices(self, frames: Frames) -> list[Choice]:
+        if frames.runs.empty or not varying(frames.runs):
+            return []
+        return [choose("y", "colour", measures(frames.runs), "accuracy")]
+
+    def table(self, frames: Frames, chosen: dict[str, str]) -> pd.DataFrame:
+        runs = frames.runs
+        sizes = [name for name in ("state_size",) if number(runs, name) and runs[name].nunique() > 1]
+        several = ["study"] if runs["study"].nunique() > 1 else []
+        told = [name for name in varying(runs) if not name.startswith("model.mixer")]
+        fields = dict.fromkeys(["model", *several, *told, "train.seed"])
+        names = [name for name in fields if runs[name].nunique(dropna=False) > 1][:AXES]
+        return runs[["id", *dict.fromkeys([*names, *sizes, chosen["y"]])]]
+
+    def draw(self, table: pd.DataFrame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
+        y = chosen["y"]
+        ends = (0, 1) if is_share(y) else (table[y].min(), table[y].max())
+        line = {"color": table[y], "colorscale": SCALE, "cmin": ends[0], "cmax": ends[1], "showscale": False}
+        axes = [_axis(table[name], name, name == y) for name in table.columns[1:]]
+        figure = go.Figure(go.Parcoords(dimensions=axes, line=line, labelangle=0, customdata=table["id"]))
+        return figure.update_layout(margin={"l": 110, "r": 40, "t": 56, "b": 24})
+
+    def caption(self, frames: Frames) -> str:
+        return "A line per run. Drag along an axis to keep some of the runs, click the axis to keep all again; drag a name to move its axis."
+
+
+def _axis(values: pd.Series, name: str, measured: bool) -> dict:
+    """An axis of numbers, logarithmic where a field's span much, or of names."""
+    label = text(plain(name))
+    if not pd.api.types.is_numeric_dtype(values):
+        names = list(dict.fromkeys(str(value) for value in values))
+        codes = [names.index(str(value)) for value in values]
+        return {
+            "label": label,
+            "values": codes,
+            "tickvals": list(range(len(names))),
+            "ticktext": [_short(n) for n in names],
+        }
+    known = np.sort(values.dropna().unique())
+    if measured or not logarithmic(values):
+        few = {"tickvals": known} if len(known) <= 12 and not measured else {}
+        return {"label": label, "values": values} | few | ({"range": [0, 1]} if is_share(name) else {})
+    ticks = known if len(known) <= 8 else known[[0, -1]]
+    return {
+        "label": label,
+        "values": np.log10(values),
+        "tickvals": np.log10(ticks),
+        "ticktext": [f"{v:.3g}" for v in ticks],
+    }
+
+
+def _short(name: str) -> str:
+    return text(name if len(name) <= 18 else name[:17] + "…")
