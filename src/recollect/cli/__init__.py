@@ -7,15 +7,20 @@ from recollect.cli import (
     atlas,
     bench,
     check,
+    compare,
     demo,
     evaluate,
     export,
+    failures,
     imports,
     kernels,
+    listing,
     mad,
+    manage,
     merge,
     papers,
     plan,
+    plot,
     probe,
     report,
     reproduce,
@@ -24,11 +29,12 @@ from recollect.cli import (
     serve,
     show,
     status,
+    watch,
 )
 from recollect.cli.app import app, main
 
 __all__ = [
-    "app", "atlas", "bench", "check", "demo", "evaluate", "export", "imports", "kernels", "mad",
-    "main", "merge", "papers", "plan", "probe", "report", "reproduce", "results",
-    "run", "serve", "show", "status",
+    "app", "atlas", "bench", "check", "compare", "demo", "evaluate", "export", "failures", "imports", "kernels", "listing",
+    "mad", "main", "manage", "merge", "papers", "plan", "plot", "probe", "report", "reproduce", "results", "run", "serve",
+    "show", "status", "watch",
 ]  # fmt: skip

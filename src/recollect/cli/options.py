@@ -70,6 +70,10 @@ AddressOption = Annotated[
         envvar="RAY_ADDRESS", help="The Ray cluster's head, as host:port; auto: the one running on this machine."
     ),
 ]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CONDITION", help="Only runs such as 'accuracy > 0.9' or 'mixer = mamba2'. Again for more."),
+]
 PartitionOption = Annotated[str, typer.Option(help="Slurm: the partition that jobs are submitted to.")]
 GpusOption = Annotated[int, typer.Option(min=0, help="Slurm: GPUs per job. 0: one with --device cuda, else none.")]
 TimeOption = Annotated[
