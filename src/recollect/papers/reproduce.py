@@ -7,7 +7,7 @@ OUT/runs.csv and others               the runs, from which all of this can be dr
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,8 @@ def reproduce(
     out: str | Path | None = None,
     draw_only: bool = False,
     from_runs: str | Path | None = None,
+    formats: Sequence[str] = ("png", "svg"),
+    columns: int = 0,
     device: str = "auto",
     **options: Any,
 ) -> Reproduction:
@@ -109,6 +111,8 @@ def reproduce(
         draw_only: train nothing, and draw and judge what the store has.
         from_runs: a folder with reproductions by scale and paper, such as `docs/reproductions`: draw and judge again what it has
             from the runs kept there, without training and without a store.
+        formats: of pictures: `png`, `svg`, `pdf`.
+        columns: 1 or 2 makes pictures as wide as one or two columns of a page, without title and small print.
         device: where runs are trained and models measured.
         options: those of `recollect.run`: `executor`, `workers`, `cohort`, `progress` and others.
     """
@@ -120,13 +124,14 @@ def reproduce(
         source = Path(from_runs) / scale / paper.name
         items = items if "/" in what else [item for item in items if (source / f"{item.name}.csv").exists()]
         for item in items:
-            records += _show(paper, item, kept(item, size, source), folder, command.format(item.name))
+            records += _show(paper, item, kept(item, size, source), folder, command.format(item.name), formats, columns)
     else:
         store = store if isinstance(store, Store) else Store(store, create=True)
         outcome = _train(grids_of(items, size), store, draw_only, device, options)
         for item in items:
             found = _with_measured(item, gather(item, size, store), store, "" if draw_only else device)
-            records += _show(paper, item, keep(paper, item, found, folder), folder, command.format(item.name))
+            found = keep(paper, item, found, folder)
+            records += _show(paper, item, found, folder, command.format(item.name), formats, columns)
     names = {item.name for item in items}
     every = write_verdicts(records, paper, folder)
     return Reproduction(paper, size, folder, [record for record in every if record["item"] in names], outcome)
@@ -166,11 +171,13 @@ def _with_measured(item: Item, evidence: Evidence, store: Store, device: str) ->
     return dataclasses.replace(evidence, measured=pd.read_csv(path)) if path.exists() else evidence
 
 
-def _show(paper: Paper, item: Item, evidence: Evidence, folder: Path, command: str) -> list[Record]:
+def _show(
+    paper: Paper, item: Item, evidence: Evidence, folder: Path, command: str, formats: Sequence[str], columns: int
+) -> list[Record]:
     """Draw an item, write its numbers, and judge its claims."""
     figure, numbers = item.draw(evidence, item.caption(evidence))
     with style():  # the salt of an SVG's ids, so that the same picture is the same file
-        save(figure, folder / item.name)
+        save(figure, folder / item.name, formats, columns)
     with written_whole(folder / f"{item.name}.csv") as draft:
         numbers.to_csv(draft, index=False)
     about = {"paper": paper.name, "item": item.name}

@@ -23,6 +23,8 @@ HIGHER, MISSES, RECENT, EVEN = 0.02, 0.3, 0.8, 0.2
 counts as recency; the largest `uneven` of even choices (half the sum of |share - 1/s|)."""
 FOUR = ("RoPE", "M2", "HI-M2-1", "2S-M2")
 QUERIES = ("suffix", "prefix")
+FLOOR = 1e-3
+"""Of error rates in a picture, whose axis is logarithmic."""
 LEARNT = f"after training to at least {THRESHOLD}"
 
 
@@ -70,9 +72,11 @@ def draw_errors(
         table = table.assign(model=[TITLES[name] for name in table["name"]])
         table = table.sort_values("model", key=lambda column: column.map(order.index), kind="stable")
         found = summary(table, ["model", "query", "segments"], "error")
+        drawn = found.assign(**{name: found[name].clip(lower=FLOOR) for name in ("mean", "low", "high")})
         figure = lines_figure(
-            found, "segments", "query", "model", title=title, caption=caption, xlabel="segments s, each with the query",
-            ylabel="error rate", logx=False, columns=4,
+            drawn, "segments", "query", "model", title=title, xlabel="segments s, each with the query", ylabel="error rate",
+            caption=f"{caption} Rates below {FLOOR:g} are drawn there.", logx=False, logy=True, columns=4,
+            ylim=(FLOOR / 1.3, 1.3),
         )  # fmt: skip
         return figure, found
 

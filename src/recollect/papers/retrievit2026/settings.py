@@ -272,6 +272,12 @@ def learnt(runs: pd.DataFrame, name: str, least: float = THRESHOLD) -> pd.DataFr
     return kept
 
 
+def best_learnt(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of one model that have learnt position retrieval, or all where none has; the most accurate first."""
+    kept = runs.loc[runs["accuracy"].fillna(0.0) >= HALF]
+    return (kept if len(kept) else runs).sort_values("accuracy", ascending=False, kind="stable")
+
+
 def of(evidence: Evidence, name: str, **values: Any) -> pd.DataFrame:
     """The runs of one model, at its best rate."""
     return evidence.whole(where(view(evidence), name=name, **values))
