@@ -35,6 +35,7 @@ CASES = {
         ("parity", f"{mixer}-does-not-count"): (lambda run: 0.5 + 0.49 * negative(run), lambda run: 0.9)
         for mixer in ("deltanet", "mamba", "gla", "attention")
     },
+    ("arithmetic", "arithmetic-needs-negative-eigenvalues"): (lambda run: 0.4 + 0.5 * negative(run), lambda run: 0.9),
     ("groups", "s3-holds-beyond"): (lambda run: 0.99, lambda run: 0.9),
     ("groups", "s3-needs-steps"): (lambda run: 0.2 + 0.7 * two_steps(run), lambda run: 0.9),
     ("groups", "s3-needs-negative-eigenvalues"): (lambda run: 0.2 + 0.7 * two_steps(run), lambda run: 0.9),

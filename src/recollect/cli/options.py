@@ -36,8 +36,7 @@ complete_mixer, complete_task, complete_paper = completes(MIXERS), completes(TAS
 
 StoreOption = Annotated[Path, typer.Option("--store", envvar="RECOLLECT_STORE", help="The results file.")]
 DeviceOption = Annotated[
-    str,
-    typer.Option(help="cpu, cuda, cuda:1, mps (an Apple GPU, float32 only), or auto: a CUDA GPU where there is one."),
+    str, typer.Option(help="cpu, cuda, cuda:1, mps (Apple, float32 only), or auto: cuda where there is one.")
 ]
 CohortOption = Annotated[int, typer.Option(min=0, help="Runs trained together at most. 0: chosen for the device.")]
 ExecutorOption = Annotated[
@@ -70,6 +69,10 @@ AddressOption = Annotated[
     typer.Option(
         envvar="RAY_ADDRESS", help="The Ray cluster's head, as host:port; auto: the one running on this machine."
     ),
+]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CONDITION", help="Only runs such as 'accuracy > 0.9' or 'mixer = mamba2'. Again for more."),
 ]
 PartitionOption = Annotated[str, typer.Option(help="Slurm: the partition that jobs are submitted to.")]
 GpusOption = Annotated[int, typer.Option(min=0, help="Slurm: GPUs per job. 0: one with --device cuda, else none.")]

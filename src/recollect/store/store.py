@@ -167,6 +167,11 @@ class Store:
         real = self.path.resolve()
         return real.with_name(real.name + ending)
 
+    def holder(self) -> str:
+        """The process that writes to the store now, in words; empty where there is none. A killed one may still be named."""
+        place = self._beside(".holder")
+        return place.read_text().strip() if place.is_file() else ""
+
     @property
     def _there(self) -> bool:
         return self.path.exists() and self.path.stat().st_size > 0
