@@ -32,7 +32,7 @@ docs: .venv/tested
 	touch $@
 
 .venv/tested: .venv/installed
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[test,dev,ray,slurm,tensorboard,wandb,hf,triton,docs]"
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[test,dev,serve,ray,slurm,tensorboard,wandb,hf,triton,docs]"
 	touch $@
 
 clean:

@@ -36,7 +36,7 @@ def main() -> None:
     print(outcome.windows()[["configuration", "best", "best_lr", "decades", "low", "high"]].to_string(index=False))
     picture = folder / "sweep" / "window.png"
     picture.parent.mkdir(parents=True, exist_ok=True)
-    outcome.plot("a small sweep").savefig(picture)
+    outcome.picture("a small sweep").savefig(picture)
     print(f"The picture: {picture}")
 
 

@@ -24,17 +24,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "study": TRAINING | {"sources", "store", "analysis"},
     "inspect": TRAINING,
     "figures": {"spec", "analysis"},
+    "views": {"spec", "analysis", "figures"},
     "testing": TRAINING,
     "papers": RESULTS | {"figures"},
     "evaluation": RESULTS | {"figures"},
     "importing": {"spec", "study"},
     "probing": RESULTS | {"figures", "testing"},
-    "reporting": RESULTS | {"papers", "figures"},
+    "reporting": RESULTS | {"papers", "figures", "views"},
+    "serve": RESULTS | {"views"},
     "bench": TRAINING | {"study"},
-    "cli": RESULTS | {"figures", "papers", "evaluation", "importing", "probing", "reporting", "bench", "views"},
+    "cli": RESULTS
+    | {"figures", "papers", "evaluation", "importing", "probing", "reporting", "serve", "views", "bench"},
 }
 """For each package, the others whose modules it imports, at the head of a file or inside a function."""
-LOOKS_AHEAD = {"study/outcome.py": {"figures", "reporting"}}
+LOOKS_AHEAD = {"study/outcome.py": {"figures", "reporting", "views"}}
 """What a result offers a notebook, `.plot()` and `.report()`, is built from it: the one place where the flow turns back."""
 
 

@@ -149,7 +149,7 @@ def test_show_marks_what_is_asked_about():
     duplicates = recollect("show", "task", "duplicates", "length=24", "n=2", "k=1").splitlines()[2]
     assert duplicates.count("!") == 4
     assert "!" not in recollect("show", "task", "mixture", "parts=[{kind: mqar, length: 16, pairs: 2, vocab: 32}]")
-    with pytest.raises(SpecError, match=r"such as \[mqar, "):
+    with pytest.raises(ValueError, match=r"such as \[mqar, "):
         recollect("show", "task", "mixture")
 
 

@@ -61,7 +61,7 @@ study = Study(
 def main() -> None:
     outcome = study.run(store="s.sqlite", workers=2, progress=False, keep_weights=True)
     print(outcome.results(columns="varying"), outcome.windows(), outcome.curves(), outcome.report("page.html").name)
-    outcome.plot().savefig("window.png")
+    outcome.picture().savefig("window.png")
     both = run([study, study.changed(name="other")], store=Path("s.sqlite"), executor="local", device="cpu")
     verdicts = reproduce("okpekpe2025/fig7", scale="tiny").verdicts
     print(

@@ -89,8 +89,8 @@ def test_a_grid_of_runs_becomes_a_study(config, tmp_path, capsys):
         "attention(heads=2) 8 gelu learned", "base_conv-base_conv(implicit=True) 8 gelu none", "mamba(state=4) 8 none none",
     }  # fmt: skip
     quick = {**study.train, "lr": 0.01, "epochs": 0, "steps": 2, "train_rows": 0, "eval_rows": 2, "test_rows": 2}
-    done = study.changed(train=quick).run(store=tmp_path / "store.sqlite", device="cpu", progress=False)
-    assert sum(done.ended.values()) == 10
+    done = study.changed(train=quick, zip=[]).run(store=tmp_path / "store.sqlite", device="cpu", progress=False)
+    assert sum(done.ended.values()) == 5
 
 
 def test_every_field_is_accounted_for(config):

@@ -59,6 +59,10 @@ REFUSED = {
         "task: {kind: mqar, length: 1000000000, vocab: 4000000000}\ntrain: {steps: 10}",
         "length: input should be",
     ),
+    "long keys": (
+        "task: {kind: fuzzy, key_length: 1000000000}\ntrain: {steps: 10}",
+        "key_length: input should be less",
+    ),
     "many layers": (BASE + "model: {layers: 1000000}", "layers: input should be less"),
     "a wide model": (BASE + "model: {width: 1000000000}", "width: input should be less"),
     "a large state": (BASE + "model: {mixer: {kind: mamba, state: 1000000000}}", "state = 1000000000: choose from"),

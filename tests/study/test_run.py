@@ -127,7 +127,7 @@ def test_a_result_is_a_table_a_picture_and_a_report(store, tmp_path):
     assert "<table" in page
     assert "attention" in page
     assert repr(outcome).startswith("Outcome(s: 2 runs, 0 reused, 2 finished")
-    figure = outcome.plot("a title")
+    figure = outcome.picture("a title")
     assert figure.axes
     assert figure._repr_png_().startswith(b"\x89PNG"), "a notebook shows the picture"
     assert outcome.report(tmp_path / "page.html").read_text().startswith("<!doctype html>")

@@ -88,6 +88,8 @@ def _main() -> None:
 
         if isinstance(error, ValidationError):
             _refuse(explain(error), 2)
+        if "can't allocate memory" in str(error):  # what torch raises
+            _refuse(f"not enough memory: {str(error).partition('memory: ')[2] or error}", 2)
         if hasattr(error, "format_message"):  # click's own: an unknown option, a missing argument
             _refuse(error.format_message(), 2)  # pyright: ignore[reportAttributeAccessIssue]
         place = place_in_own_code(error)

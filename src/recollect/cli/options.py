@@ -37,7 +37,9 @@ def completes(names: Iterable[str]) -> Callable[[str], list[str]]:
 complete_mixer, complete_task, complete_paper = completes(MIXERS), completes(TASKS), completes(PAPERS)
 
 StoreOption = Annotated[Path, typer.Option("--store", envvar="RECOLLECT_STORE", help="The results file.")]
-DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto: a GPU where there is one.")]
+DeviceOption = Annotated[
+    str, typer.Option(help="cpu, cuda, cuda:1, mps (Apple, float32 only), or auto: cuda where there is one.")
+]
 CohortOption = Annotated[int, typer.Option(min=0, help="Runs trained together at most. 0: chosen for the device.")]
 ExecutorOption = Annotated[
     str, typer.Option(help="local, ray: a Ray cluster, slurm, or one of your own.", autocompletion=completes(EXECUTORS))
@@ -164,6 +166,6 @@ def show_windows(outcome: "Outcome", title: str) -> None:
     from recollect.cli.tables import windows_table
     from recollect.figures.style import save
 
-    paths = save(outcome.plot(title), outcome.store.path.parent / outcome.names[0] / "window")
+    paths = save(outcome.picture(title), outcome.store.path.parent / outcome.names[0] / "window")
     console.print(windows_table(outcome.windows(), outcome.threshold))
     console.print(f"\nThe picture: {paths[0]}  (and {paths[1].name})")

@@ -52,6 +52,12 @@ def reproduce(
     from_runs: Annotated[
         bool, typer.Option("--from-runs", help="Train nothing: draw and judge again from runs kept in files.")
     ] = False,
+    formats: Annotated[
+        str, typer.Option("--format", help="Of pictures: png, svg, pdf; several with commas.")
+    ] = "png,svg",
+    columns: Annotated[
+        int, typer.Option(min=0, max=2, help="Pictures for 1 or 2 columns of a page, without title and small print.")
+    ] = 0,
     runs: Annotated[Path, typer.Option(help="Where --from-runs finds SCALE/PAPER/runs.csv.")] = Path(
         "docs/reproductions"
     ),
@@ -67,7 +73,9 @@ def reproduce(
     paper = what.partition("/")[0]
     if from_runs:
         for word in [scale] if scale else scales_in(what, runs):
-            made = make(what, scale=word, out=to / word / paper, from_runs=runs)
+            made = make(
+                what, scale=word, out=to / word / paper, from_runs=runs, formats=formats.split(","), columns=columns
+            )
             console.print(verdict_table(f"{made.paper.title}, scale {word}", made.records))
             console.print(f"Pictures, numbers and verdicts: {made.folder}")
         return
@@ -81,7 +89,7 @@ def reproduce(
     made = make(
         what, scale=scale, store=store, out=to / scale / paper, draw_only=draw_only, device=device, executor=executor,
         workers=workers, cohort=cohort, progress=Progress(console), stop_after=duration(stop_after), retry=retry,
-        options={"address": address},
+        options={"address": address}, formats=formats.split(","), columns=columns,
     )  # fmt: skip
     if made.outcome:
         tell_trained(made.outcome)

@@ -101,7 +101,7 @@ def atlas_table(found: pd.DataFrame, title: str) -> Table:
 
 def plan_table(name: str, plan: "Plan", device: str, dollars_per_hour: float) -> Table:
     """What a study will cost, by configuration."""
-    limit = f": at most this for {plan.searches} window searches" if plan.searches else ""
+    limit = f": at most this for {plan.searches} window search{'es' * (plan.searches > 1)}" if plan.searches else ""
     table = _table(f"study {name} on {device}{limit}", "configuration")
     cost = ["dollars"] if dollars_per_hour else []
     _right(table, "runs", "done", "left", "cohorts", "tokens", "FLOP", "device time", *cost, "rate from")
@@ -226,3 +226,22 @@ def _table(title: str, first: str) -> Table:
 def _right(table: Table, *headings: str) -> None:
     for heading in headings:
         table.add_column(heading, justify="right")
+
+
+def mad_table(found: pd.DataFrame, mixer: str, quick: bool) -> Table:
+    """A mixer's accuracies on MAD's tasks and its score, beside those that papers report."""
+    from recollect.papers.mad2024.settings import PUBLISHED, TASKS, score
+
+    reported = PUBLISHED.get(mixer, {})
+    table = Table("task", title=f"MAD: {mixer}" + (", baselines only" if quick else ""), title_justify="left")
+    for heading in ("accuracy", "settings", "published, all settings"):
+        table.add_column(heading, justify="right")
+    rows = {row["task.kind"]: row for row in found.to_dict("records")}
+    for task in TASKS:
+        own = (f"{rows[task]['accuracy']:.3f}", str(rows[task]["settings"])) if task in rows else ("-", "0")
+        table.add_row(task, *own, f"{reported[task]:.3f}" if reported else "-")
+    table.add_section()
+    whole = next(iter(score(found).values()), float("nan"))
+    mean = f"{sum(reported.values()) / len(reported):.3f}" if reported else "-"
+    table.add_row("score", f"{whole:.3f}" if whole == whole else "-", str(sum(found["settings"])), mean)
+    return table

@@ -77,8 +77,8 @@ def mixer_inputs(
 
 
 def mixing_frame(model: nn.Module, tokens: Tensor, name: str = "") -> pd.DataFrame:
-    """One row per mixer (`matrix`: the name and its place in the model), `token` and the token it `reads`: the mean `size` over heads
-    or channels, for the first row of `tokens`."""
+    """One row per mixer (`matrix`: the name and its place in the model), `token` and the token it `reads`: the mean `size` over
+    heads or channels, for the first row of `tokens`."""
     parts = []
     for place, matrix in mixing_matrices(model, tokens[:1]).items():
         size = matrix[0].abs().double().mean(0).cpu().numpy()

@@ -40,11 +40,7 @@ class Mamba2(Mixer):
     ):  # fmt: skip
         super().__init__()
         inner = expand * width
-        head_dim = head_dim or max(n for n in range(1, min(64, inner) + 1) if inner % n == 0)
-        self.heads = divides("mamba2: head_dim of the inner width", head_dim, inner)
-        if groups < 1 or self.heads % groups:
-            choices = ", ".join(str(n) for n in range(1, self.heads + 1) if self.heads % n == 0)
-            raise SpecError(f"mamba2: groups {groups} does not divide {self.heads} heads; choose from: {choices}")
+        self.heads = scan_heads("mamba2", inner, head_dim, groups)
         self.state, self.groups, self.dt_min, self.dt_max = state, groups, dt_min, dt_max
         convolved = inner + 2 * groups * state
         self.in_proj = nn.Linear(width, inner + convolved + self.heads, bias=False)  # z, then x, B, C, then dt
@@ -120,3 +116,14 @@ class NormByGroup(nn.RMSNorm):
             return super().forward(x)
         x = x.unflatten(-1, (self.groups, -1))
         return F.rms_norm(x, x.shape[-1:], eps=EPS).flatten(-2) * self.weight
+
+
+def scan_heads(name: str, inner: int, head_dim: int, groups: int) -> int:
+    """How many heads of `head_dim` channels the inner width has; 0 takes 64, or the next smaller number that divides it. `groups`
+    must divide them."""
+    head_dim = head_dim or max(n for n in range(1, min(64, inner) + 1) if inner % n == 0)
+    heads = divides(f"{name}: head_dim of the inner width", head_dim, inner)
+    if groups < 1 or heads % groups:
+        choices = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
+        raise SpecError(f"{name}: groups {groups} does not divide {heads} heads; choose from: {choices}")
+    return heads

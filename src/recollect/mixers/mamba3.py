@@ -20,8 +20,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.mixers.base import Mixer, State, linear_flops
 from recollect.mixers.mamba import step_size_bias
+from recollect.mixers.mamba2 import scan_heads
 from recollect.ops.activations import sigmoid, silu, softplus
 from recollect.ops.positions import turned, turned_along
 from recollect.ops.ssd import ssd
@@ -52,11 +53,7 @@ class Mamba3(Mixer):
     ):  # fmt: skip
         super().__init__()
         inner = expand * width
-        head_dim = head_dim or max(n for n in range(1, min(64, inner) + 1) if inner % n == 0)
-        self.heads = divides("mamba3: head_dim of the inner width", head_dim, inner)
-        if groups < 1 or self.heads % groups:
-            choices = ", ".join(str(n) for n in range(1, self.heads + 1) if self.heads % n == 0)
-            raise SpecError(f"mamba3: groups {groups} does not divide {self.heads} heads; choose from: {choices}")
+        self.heads = scan_heads("mamba3", inner, head_dim, groups)
         angles = int(state * rotary_fraction) // 2
         if state < 2 or state % 2 or not 0 < rotary_fraction <= 1 or angles < 1:
             raise SpecError(

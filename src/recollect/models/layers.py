@@ -69,11 +69,11 @@ class Decoder(nn.Module):
     def __init__(self, spec: ModelSpec):
         super().__init__()
         self.norms = nn.ModuleList(norm_of(spec) for _ in range(2))
-        self.maps = nn.ModuleList(nn.Linear(spec.width, spec.width) for _ in range(2))
+        self.linears = Linears(nn.Linear(spec.width, spec.width) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + sinusoid(torch.arange(x.shape[1], device=x.device), x.shape[2], x.dtype)
-        for norm, linear in zip(self.norms, self.maps, strict=True):
+        for norm, linear in zip(self.norms, self.linears, strict=True):
             x = gelu(linear(norm(x)))
         return x
 
@@ -151,9 +151,9 @@ class Layer(nn.Module):
 
 
 if TYPE_CHECKING:
-    Layers = list[Layer]
+    Layers, Linears = list[Layer], list[nn.Linear]
 else:
-    Layers = nn.ModuleList
+    Layers = Linears = nn.ModuleList
 
 
 def _after(norm: Norm | None, x: Tensor, part: Any, canon: Canon | None = None) -> Tensor:

@@ -169,7 +169,7 @@ class Model(nn.Module):
     def flops(self, length: int, answers: int) -> int:
         """Floating-point operations of a forward pass of one row, logits at `answers` places."""
         layers = sum(layer.flops(length) for layer in [*self.layers, *self.second])
-        decoder = 0 if self.decoder is None else linear_flops(answers, *self.decoder.maps)
+        decoder = 0 if self.decoder is None else linear_flops(answers, *self.decoder.linears)
         return 2 * answers * self.embedding.weight.numel() + layers + decoder
 
 

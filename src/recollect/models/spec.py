@@ -79,8 +79,8 @@ class ModelSpec(Spec):
     tie: bool = True
     """Whether the head is the embedding transposed."""
     head: Literal["linear", "autoencoder"] = "linear"
-    """What turns outputs into logits: a linear map, or before it MAD's decoder of tasks whose answers are all read at one place: a
-    sine-cosine code of the answer's number is added, and a two-layer network follows."""
+    """What turns outputs into logits: a linear map, or, for tasks whose answers are all read at one place, MAD's decoder before
+    it: a sine-cosine code of the answer's number is added, and a two-layer network follows."""
     dropout_embedding: float = Field(default=0.0, ge=0, lt=1)
     """Share of the embedding's outputs dropped in training."""
     dropout_residual: float = Field(default=0.0, ge=0, lt=1)

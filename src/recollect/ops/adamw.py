@@ -61,9 +61,9 @@ def adamw_definition(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor,
 def adamw(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor, decays: bool, clips: bool) -> None:
     """The same; on a GPU in one pass over the numbers. `scales` is in the precision of p."""
     if use_kernels(p):
-        from recollect.ops.triton import adamw as kernels
+        from recollect.ops.triton import optimisers as kernels
 
-        kernels.step(p, g, m, v, scales, decays)
+        kernels.adamw_step(p, g, m, v, scales, decays)
     else:
         adamw_definition(p, g, m, v, scales, decays, clips)
 

@@ -58,7 +58,7 @@ def caption(part: pd.DataFrame, setting: Setting) -> str:
     now = list(part["origin"]).count("now")
     text = (
         f"{now} runs of a search among {RATES} rates and {setting.seeds} seed(s); {setting}. Line: mean of the seeds tried; "
-        f"band: lowest to highest; bars: accuracy at least {THRESHOLD:g}; dashed: the four rates of Zoology."
+        f"band: lowest to highest; bars: accuracy at least {THRESHOLD:g}; dotted: the four rates of Zoology."
     )
     if now == len(part):
         return text

@@ -101,13 +101,14 @@ class Content:
             by_name = found.set_index("configuration").to_dict("index") if found is not None else {}
             for label, group in own.groupby("configuration", sort=False):
                 best = group.loc[group["at_best"]]
-                rows.append(
-                    {"study": name, "configuration": label, "accuracy": float(best["accuracy"].mean()), "lowest": float(best["accuracy"].min()),
-                     "highest": float(best["accuracy"].max()), "best_rate": float(best["train.lr"].iloc[0]), "runs": len(group),
-                     "diverged": int((group["status"] == "diverged").sum()), "parameters": finite(group["parameters"].tolist()[0]),
-                     "state_size": finite(group["state_size"].tolist()[0]),
-                     **{key: finite(by_name[label][key]) for key in _WINDOW if label in by_name}}
-                )  # fmt: skip
+                accuracy, first = best["accuracy"].astype(float).tolist(), group.iloc[:1]
+                rows.append({
+                    "study": name, "configuration": label, "accuracy": float(best["accuracy"].mean()), "lowest": min(accuracy),
+                    "highest": max(accuracy), "best_rate": float(best["train.lr"].iloc[0]), "runs": len(group),
+                    "diverged": int((group["status"] == "diverged").sum()),
+                    **{size: finite(first[size].tolist()[0]) for size in ("parameters", "state_size")},
+                    **{key: finite(by_name[label][key]) for key in _WINDOW if label in by_name},
+                })  # fmt: skip
         return rows
 
     def study(self, name: str) -> dict[str, Any]:

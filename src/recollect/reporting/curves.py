@@ -6,6 +6,7 @@ import pandas as pd
 from recollect.store.frames import curves_frame
 from recollect.store.store import Store
 from recollect.views.curves import mean_curves
+from recollect.views.frame import Frame
 
 NUMBERS = 200_000
 """How many numbers the curves of one page may have: about 1.5 MB."""
@@ -15,13 +16,13 @@ SINGLE = 2000
 """Runs up to which each has a curve of its own; of more, the runs of a configuration at one learning rate are one curve."""
 
 
-def curve_points(store: Store, runs: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str], str]:
+def curve_points(store: Store, runs: Frame) -> tuple[Frame, dict[str, str], str]:
     """The points of the curves of these runs, the id under which each run's curve is found, and what a reader has to know."""
     if runs.empty:
         return pd.DataFrame(), {}, ""
     many = len(runs) > SINGLE
     chosen = runs.loc[runs["at_best"]] if many else runs
-    points = curves_frame(store, runs=list(dict.fromkeys(chosen["id"])))
+    points: Frame = curves_frame(store, runs=list(dict.fromkeys(chosen["id"])))
     if points.empty:
         return points, {}, ""
     columns = len(points.columns) * (3 if many else 1)
@@ -42,7 +43,7 @@ def curve_points(store: Store, runs: pd.DataFrame) -> tuple[pd.DataFrame, dict[s
     )
 
 
-def thinned(points: pd.DataFrame, most: int) -> pd.DataFrame:
+def thinned(points: Frame, most: int) -> Frame:
     """The points at no more than so many steps, the same for all runs, and each run's last point."""
     steps = np.sort(points["step"].unique())
     if len(steps) <= most:
@@ -52,11 +53,11 @@ def thinned(points: pd.DataFrame, most: int) -> pd.DataFrame:
     return points.loc[points["step"].isin(kept) | (points["step"] == last)].reset_index(drop=True)
 
 
-def aggregated(points: pd.DataFrame, first: dict[str, str]) -> pd.DataFrame:
+def aggregated(points: Frame, first: dict[str, str]) -> Frame:
     """One curve per configuration instead of one per run, under the id of its first run: of each measure its mean, `.low`,
     `.high`, and the `weight`, how many runs it is of."""
     named = points.assign(line=points["run"].map(first), x=points["step"])
-    whole: pd.DataFrame | None = None
+    whole: Frame | None = None
     for y in [name for name in points if name not in ("run", "step")]:
         one = mean_curves(named, set(named["run"]), y)
         one = one.rename(columns={"mean": y, "low": f"{y}.low", "high": f"{y}.high", "count": "weight"})

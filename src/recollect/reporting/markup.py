@@ -17,14 +17,14 @@ def short(value: Any) -> str:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if not isinstance(value, float) or value.is_integer() and abs(value) < 1e5:
+    if not isinstance(value, float) or (value.is_integer() and abs(value) < 1e5):
         return str(int(value)) if isinstance(value, float) else str(value)
     return f"{value:.2e}" if abs(value) < 1e-3 or abs(value) >= 1e5 else f"{value:.4g}"
 
 
-def span(low: Any, high: Any, digits: int = 3) -> str:
+def span(low: Any, high: Any, form: str) -> str:
     """A range, or nothing where there is none or it has no width."""
-    return "" if low is None or high is None or low == high else f"{low:.{digits}f} – {high:.{digits}f}"
+    return "" if low is None or high is None or low == high else f"{low:{form}} – {high:{form}}"
 
 
 def table(
@@ -38,23 +38,23 @@ def table(
     rows = [list(row) for row in rows]
     shown = [k for k in range(len(heads)) if not rows or any(row[k][0] not in ("", "–") for row in rows)]
 
-    def number(k: int) -> bool:
-        return bool(rows) and all(isinstance(row[k][1], int | float | None) for row in rows)
-
+    number = [bool(rows) and all(isinstance(row[k][1], int | float | None) for row in rows) for k in range(len(heads))]
+    kind = [" class=number" if each else "" for each in number]
     top = "".join(
-        f'<th scope="col" aria-sort="none"{" class=number" if number(k) else ""}><button type="button" title="{escape(heads[k][1])}">'
+        f'<th scope="col" aria-sort="none"{kind[k]}><button type="button" title="{escape(heads[k][1])}">'
         f"{escape(heads[k][0])}</button></th>"
         for k in shown
     )
     given = [*attributes] or [""] * len(rows)
     body = "".join(
         f"<tr {about}>" + "".join(
-            f'<td{" class=number" if number(k) else ""} data-value="{escape("" if row[k][1] is None else str(row[k][1]))}">{row[k][0]}</td>'
+            f'<td{kind[k]} data-value="{escape("" if row[k][1] is None else str(row[k][1]))}">{row[k][0]}</td>'
             for k in shown
         ) + "</tr>" for row, about in zip(rows, given, strict=True)
     )  # fmt: skip
     label = f' aria-label="{escape(name)}"' if name else ""
-    return f'<div class="scroll" tabindex="0" role="region"{label}><table class="sortable"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    rows_html = f'<table class="sortable"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="scroll" tabindex="0" role="region"{label}>{rows_html}</div>'
 
 
 def cell(value: Any, shown: str | None = None) -> tuple[str, Any]:

@@ -5,15 +5,17 @@ import safetensors.torch
 from safetensors import SafetensorError
 
 from recollect.inspect.mixing import mixing_frame
-from recollect.models.model import build
+from recollect.models.model import build, outline
 from recollect.spec import SpecError
 from recollect.store.store import Store
+from recollect.train.spec import RunSpec
+from recollect.views.frame import Frame
 
 MOST, LONGEST = 8, 160
 """Configurations at most, and the longest row that is shown."""
 
 
-def kept_mixing(store: Store, runs: pd.DataFrame) -> pd.DataFrame:
+def kept_mixing(store: Store, runs: Frame) -> Frame:
     """The matrices of one run at the best learning rate of each configuration, where its weights were kept, for one validation
     row of its task."""
     if runs.empty or not store.weights.is_dir():
@@ -24,8 +26,8 @@ def kept_mixing(store: Store, runs: pd.DataFrame) -> pd.DataFrame:
         (stored,) = store.find(id)
         try:
             run = stored.run
-            if run.row_length > LONGEST:
-                continue
+            if run.row_length > LONGEST or _size(run) > store.weights_file(id).stat().st_size:
+                continue  # the file cannot be that model's
             model = build(run.model, run.task.vocabulary, run.row_length, run.train.seed)
             model.load_state_dict(safetensors.torch.load_file(store.weights_file(id)), strict=False)
             tokens = run.task.batch(seed=run.train.seed, purpose="valid", rows=1).tokens
@@ -33,3 +35,9 @@ def kept_mixing(store: Store, runs: pd.DataFrame) -> pd.DataFrame:
         except (SpecError, SafetensorError, OSError, RuntimeError, ValueError):
             continue  # its code has changed, it has no matrix, or the file is damaged
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def _size(run: RunSpec) -> int:
+    """Bytes of a run's parameters, counted without making them."""
+    parameters = outline(run.model, run.task.vocabulary, run.row_length).parameters()
+    return sum(parameter.nbytes for parameter in parameters)

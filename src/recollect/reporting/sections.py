@@ -8,9 +8,11 @@ from recollect.reporting.markup import SIGNS, cell, part, pills, short, span, ta
 
 _HEADS = (
     ("configuration", "what tells the runs apart, but for learning rate and seed"), ("study", "the study"),
-    ("accuracy", "final, mean over seeds at the best learning rate"), ("over seeds", "lowest and highest seed at that rate"),
-    ("best rate", "the learning rate with the highest mean"), ("its interval", "95 % bootstrap interval of the best rate, over seeds"),
-    ("window", "decades of learning rate on which the mean over seeds reaches the threshold; ≥: it goes on beyond the rates tried"),
+    ("accuracy", "final, mean over seeds at the best learning rate"),
+    ("over seeds", "lowest and highest seed at that rate"),
+    ("best rate", "the learning rate with the highest mean"),
+    ("its interval", "95 % bootstrap interval of the best rate, over seeds"),
+    ("window", "decades of learning rate on which the mean over seeds reaches the threshold; ≥: it goes on beyond those tried"),
     ("95 % interval", "of the window, bootstrap over seeds"), ("single seeds", "narrowest and widest window of one seed"),
     ("from", "lower edge of the window"), ("to", "upper edge of the window"),
     ("best checkpoints", "the window, in decades, of each run's best validation accuracy instead of its last test accuracy"),
@@ -27,22 +29,25 @@ def configurations_section(rows: list[dict[str, Any]], threshold: float, several
         return ""
 
     def cells(row: dict[str, Any]) -> list[tuple[str, Any]]:
+        def fixed(key: str, form: str) -> tuple[str, Any]:
+            value = row.get(key)
+            return cell(value, "" if value is None else format(value, form))
+
+        def between(low: str, high: str, form: str = ".2f") -> tuple[str, Any]:
+            return cell(row.get(low), span(row.get(low), row.get(high), form))
+
         found = row.get("decades") or 0
         at_least = "≥ " if row.get("open_low") or row.get("open_high") else ""
         finds = ("find it" if row["zoology_finds"] else "miss it") if found else ""
         return [
-            cell(row["configuration"]), cell(row["study"] if several else ""), cell(row["accuracy"], f"{row['accuracy']:.3f}"),
-            cell(row["lowest"], span(row["lowest"], row["highest"])), cell(row["best_rate"], f"{row['best_rate']:.3g}"),
-            cell(row.get("best_lr_low"), rate_span(row.get("best_lr_low"), row.get("best_lr_high"))),
+            cell(row["configuration"]), cell(row["study"] if several else ""), fixed("accuracy", ".3f"),
+            between("lowest", "highest", ".3f"), fixed("best_rate", ".3g"), between("best_lr_low", "best_lr_high", ".2g"),
             cell(row.get("decades"), f"{at_least}{found:.2f}" if found else "none" if "decades" in row else ""),
-            cell(row.get("interval_low"), span(row.get("interval_low"), row.get("interval_high"), 2)),
-            cell(row.get("seed_min"), span(row.get("seed_min"), row.get("seed_max"), 2)),
-            cell(row.get("low"), f"{row['low']:.2g}" if found else ""), cell(row.get("high"), f"{row['high']:.2g}" if found else ""),
-            cell(row.get("checkpoint_decades"), f"{row['checkpoint_decades']:.2f}" if row.get("checkpoint_decades") else ""),
-            cell(row.get("sensitivity"), f"{row['sensitivity']:.3f}" if row.get("sensitivity") is not None else ""),
-            cell(row.get("loss_sensitivity"), f"{row['loss_sensitivity']:.3f}" if row.get("loss_sensitivity") is not None else ""),
-            cell(finds, finds), cell(row["state_size"]), cell(row["parameters"]), cell(row["runs"]),
-            cell(row["diverged"], str(row["diverged"]) if row["diverged"] else ""),
+            between("interval_low", "interval_high"), between("seed_min", "seed_max"),
+            *(fixed(edge, ".2g") if found else ("", None) for edge in ("low", "high")),
+            fixed("checkpoint_decades", ".2f") if row.get("checkpoint_decades") else ("", 0),
+            fixed("sensitivity", ".3f"), fixed("loss_sensitivity", ".3f"), cell(finds, finds), cell(row["state_size"]),
+            cell(row["parameters"]), cell(row["runs"]), cell(row["diverged"], str(row["diverged"] or "")),
         ]  # fmt: skip
 
     attributes = [f'data-study="{escape(row["study"])}"' for row in rows]
@@ -51,10 +56,6 @@ def configurations_section(rows: list[dict[str, Any]], threshold: float, several
         f'<section id="configurations"><h2>Configurations</h2><p class="soft">{note}</p>'
         f"{table(_HEADS, map(cells, rows), attributes, 'Configurations')}</section>"
     )
-
-
-def rate_span(low: Any, high: Any) -> str:
-    return "" if low is None or high is None or low == high else f"{low:.2g} – {high:.2g}"
 
 
 def question(study: dict[str, Any]) -> str:
@@ -123,7 +124,8 @@ def reproduction_section(found: dict[str, Any]) -> str:
     """Verdicts first, then each item with its picture and its numbers."""
     heads = [(name, "") for name in ("item", "claim", "verdict", "numbers", "note", "scale")]
     rows = [
-        [(f'<a href="#item-{escape(v["item"])}">{escape(v["item"])}</a>', v["item"]), cell(v["says"]), (verdict(v["answer"]), v["answer"]),
+        [(f'<a href="#item-{escape(v["item"])}">{escape(v["item"])}</a>', v["item"]), cell(v["says"]),
+         (verdict(v["answer"]), v["answer"]),
          (terms(v["numbers"].items()), ""), cell(v["note"], v["note"]), cell(v["scale"])] for v in found["verdicts"]
     ]  # fmt: skip
     answers = Counter(v["answer"] for v in found["verdicts"])

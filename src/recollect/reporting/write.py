@@ -60,7 +60,8 @@ def report(
     several, studies_told = len(names) > 1, [content.study(name) for name in names]
     page = _page(
         title=html.escape(title), made=html.escape(made), data=_packed(data),
-        before=reproduction_section(found) if found else "", configurations=configurations_section(rows, data["threshold"], several),
+        before=reproduction_section(found) if found else "",
+        configurations=configurations_section(rows, data["threshold"], several),
         told="" if several else question(studies_told[0]),
         studies="".join(study_section(study, not several) for study in studies_told),
         command=html.escape(_command(store, studies, to, folder)),
@@ -121,7 +122,7 @@ def _drawn(view: View, content: Content) -> dict[str, Any]:
         return {}
     first = view.choices(content.frames)[0]
     figures = {
-        value: json.loads(view.figure(content.frames, **{first.name: value}).to_json()) for value in first.options
+        value: json.loads(str(view.figure(content.frames, **{first.name: value}).to_json())) for value in first.options
     }
     for figure in figures.values():
         figure["layout"].pop("template", None)
@@ -130,7 +131,8 @@ def _drawn(view: View, content: Content) -> dict[str, Any]:
 
 def _style() -> dict[str, Any]:
     return {
-        "themes": THEMES, "colours": {theme: colours(theme) for theme in THEMES}, "layout": {theme: layout(theme) for theme in THEMES},
+        "themes": THEMES, "colours": {theme: colours(theme) for theme in THEMES},
+        "layout": {theme: layout(theme) for theme in THEMES},
         "mixers": list(WRITTEN), "dashes": DASHES, "markers": MARKERS, "scale": SCALE, "many": MANY, "few": FEW,
     }  # fmt: skip
 

@@ -20,7 +20,7 @@ from typing import Any
 import safetensors.torch
 from safetensors import SafetensorError
 
-from recollect.models.model import Model, build
+from recollect.models.model import Model, build, outline
 from recollect.spec import SpecError, finite
 from recollect.spec.output import output_errors
 from recollect.spec.source import NAMED_FILE, named_files, own_files, portable, untrusted
@@ -183,16 +183,16 @@ def load(folder: str | Path, trust: bool = False) -> Model:
     run, path = specification(folder, trust), Path(folder) / WEIGHTS
     if not path.is_file():
         raise SpecError(f"{folder} is not an exported run: it has no {WEIGHTS}")
-    model = build(run.model, run.task.vocabulary, run.row_length, run.train.seed)
-    if run.train.precision == "float64":
-        model = model.double()
-    own = dict(model.named_parameters())
     try:
         weights = safetensors.torch.load_file(path)
     except (SafetensorError, OSError) as error:
         raise SpecError(f"{path} cannot be read: {error}") from None
+    own = dict(outline(run.model, run.task.vocabulary, run.row_length).named_parameters())
     if {name: p.shape for name, p in own.items()} != {name: p.shape for name, p in weights.items()}:
         raise SpecError(f"{path} does not hold the parameters of the model that {SPECIFICATION} describes")
+    model = build(run.model, run.task.vocabulary, run.row_length, run.train.seed)
+    if run.train.precision == "float64":
+        model = model.double()
     model.load_state_dict(weights, strict=False)  # buffers are made with the model
     return model.requires_grad_(False)
 

@@ -17,7 +17,7 @@ from recollect.spec import SpecError, nearest
 from recollect.spec.output import written_whole
 from recollect.store.files import read_errors
 from recollect.store.labels import labels
-from recollect.store.records import numbers, parsed
+from recollect.store.records import check_provenance, numbers, parsed
 from recollect.store.store import Store
 
 P = ParamSpec("P")
@@ -95,9 +95,9 @@ def runs_frame(
     for name in _TEXTS:
         if not all(value is None or isinstance(value, str) for value in frame[name].unique()):
             raise ValueError(f"{name} is not text")
-    for name, kind in (("versions", dict), ("notes", list)):
-        if not all(isinstance(json.loads(text or "null"), kind | None) for text in frame[name].unique()):
-            raise ValueError(f"{name} is not what it should be")
+    for name in ("versions", "notes"):
+        for text in frame[name].dropna().unique():
+            check_provenance(name, text)
     return frame if columns == "all" else _varying(frame)
 
 

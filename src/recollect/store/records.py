@@ -64,6 +64,15 @@ def numbers(text: str) -> dict[str, float | None]:
     return found
 
 
+def check_provenance(name: str, text: str) -> None:
+    """Refuse JSON that is not, for `versions`, a mapping, or for `notes`, a list of texts."""
+    found = json.loads(text)
+    if not (isinstance(found, dict) if name == "versions" else isinstance(found, list)):
+        raise ValueError(f"{name} {text[:60]!r} are not a {'mapping' if name == 'versions' else 'list'}")
+    if not all(isinstance(item, str) for item in found):
+        raise ValueError(f"{name} {text[:60]!r} are not texts")
+
+
 class Failure(NamedTuple):
     """An attempt at a run that failed."""
 

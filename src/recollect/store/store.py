@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from recollect.spec import nearest
+from recollect.spec import digest, nearest
 from recollect.spec.faults import fault_point
 from recollect.store.files import StoreBusy as StoreBusy
 from recollect.store.files import StoreError, read_errors, write_errors
@@ -63,7 +63,8 @@ class Store:
 
     def weights_file(self, run: str) -> Path:
         """Where the weights of a run are, if they were kept."""
-        return self.weights / f"{run}.safetensors"
+        name = run if run.isalnum() and len(run) <= 64 else digest(run)  # an id from elsewhere may be a path
+        return self.weights / f"{name}.safetensors"
 
     def studies(self) -> dict[str, list[str]]:
         """The ids of each study's runs, in order."""

@@ -65,12 +65,13 @@ class Writer:
             db.execute("DELETE FROM study_runs WHERE study = ?", (name,))
             db.executemany("INSERT INTO study_runs VALUES (?, ?, ?, ?, ?)", rows)
 
-    def set_aside(self, study: str, runs: Collection[str]) -> str:
-        """Where a study of this name is in the store with runs that are not among these: give it another name, so that the new
-        one does not hide it. Returns that name; empty where there was no need."""
+    def set_aside(self, study: str, source: str, runs: Collection[str]) -> str:
+        """Where a study of this name is in the store with another file, and with runs that are not among these: give it another
+        name, so that the new one does not hide it. Returns that name; empty where there was no need."""
         with self.transaction() as db:
+            same = db.execute("SELECT name FROM studies WHERE name = ? AND source = ?", (study, source)).fetchall()
             of_study = db.execute("SELECT run FROM study_runs WHERE study = ?", (study,)).fetchall()
-            if {run for (run,) in of_study} <= set(runs):
+            if same or {run for (run,) in of_study} <= set(runs):
                 return ""
             taken = {name for (name,) in db.execute("SELECT name FROM studies")}
             name = next(new for i in itertools.count(1) if (new := f"{study[:74]}.{i}") not in taken)

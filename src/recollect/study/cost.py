@@ -8,7 +8,8 @@ forward, two backward), a measurement is one. On a GPU a full cohort's step take
 where T is the time of a cohort's step that does not depend on its members, P the rate of large products, R that of memory, and B
 the rate at which a mixer moves bytes: it is below R because a mixer moves more than the least and computes meanwhile. All were
 fitted by benchmarks/fit_cost.py to times on an NVIDIA H200 in bfloat16 (benchmarks/h200): width 64 with rows of 64 tokens, width
-128 with rows of 256.
+128 with rows of 256. Products in float32 were timed at width 64 only (attention 1.35 ms and Mamba 1.81 ms, 36 members); wider
+ones come closer to the hardware's peak, and no step is told to take less than its operations at that peak.
 """
 
 import math
@@ -35,12 +36,34 @@ BYTES = {
 """B, bytes per second, by mixer."""
 OTHER = 7e11
 """B of mixers that were not measured: an assumption."""
-LONGER = 4.0
-"""How many times longer float32 takes: an assumption, after one measurement (2-layer Mamba, nine members: 4.6)."""
+NARROW = 62
+"""The width at which products in float32 run at half the rate of wide ones: attention is told 8 % too quick, Mamba too slow."""
+WIDE = 0.85
+"""The share of the hardware's peak that wide products in float32 reach: an assumption."""
 MEASURING = 0.2
 """What measuring may cost, over training, before a plan says so."""
 COMPILING = 40.0
 """Seconds to the first compiled step, caches empty."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A GPU whose times are known or estimated."""
+
+    title: str
+    peak: dict[str, float]
+    """Operations per second at most, by precision, as the maker states them; float32 without TF32."""
+    memory: float
+    """Bytes per second at most."""
+
+
+H200 = Machine("H200", {"bfloat16": 9.89e14, "float32": 6.7e13, "float64": 3.4e13}, 4.8e12)
+MACHINES = {
+    "h200": H200,
+    "a100": Machine("A100", {"bfloat16": 3.12e14, "float32": 1.95e13, "float64": 9.7e12}, 2.04e12),
+}
+"""GPUs that a plan can be for. Only the H200 was measured: the times of another are those of the H200, its products scaled by the
+peaks, its bytes by the memory's rate."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +155,10 @@ def outline_of(run: RunSpec) -> Model:
     return outline(run.model, run.task.vocabulary, run.row_length)
 
 
-def gpu_seconds(run: RunSpec, members: int) -> float:
-    """Seconds that one of so many runs takes in a cohort on an H200, measurements and compilation included."""
+def gpu_seconds(run: RunSpec, members: int, machine: Machine = H200) -> float:
+    """Seconds that one of so many runs takes in a cohort on a GPU, measurements and compilation included."""
     work = work_of(run)
-    step = STEP / members + _busy(run, work)
+    step = max(STEP / members + _busy(run, work, machine), work.step_flops / machine.peak[run.train.precision])
     measuring = work.measured_flops / work.step_flops * step
     return run.train.total_steps * step + measuring + COMPILING / members
 
@@ -146,11 +169,16 @@ def step_share(run: RunSpec, members: int) -> float:
     return busy / (STEP + busy)
 
 
-def _busy(run: RunSpec, work: Work) -> float:
-    """Seconds for which a step of one run keeps an H200 busy."""
+def _busy(run: RunSpec, work: Work, machine: Machine = H200) -> float:
+    """Seconds for which a step of one run keeps a GPU busy."""
     rest, mixers = bytes_moved(run)
     moving = rest / REST + sum(moved / BYTES.get(kind, OTHER) for kind, moved in mixers.items())
-    return (moving + work.step_flops / PRODUCTS) * (1.0 if run.train.precision == "bfloat16" else LONGER)
+    precision, width = run.train.precision, run.model.width
+    if precision == "bfloat16":
+        rate = PRODUCTS * machine.peak[precision] / H200.peak[precision]
+    else:
+        rate = WIDE * machine.peak[precision] * width / (width + NARROW)
+    return moving * H200.memory / machine.memory + work.step_flops / rate
 
 
 def kind_of(device: str) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
@@ -15,6 +15,8 @@ from recollect.study.search.base import Searched
 from recollect.study.spec import Study
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from recollect.figures.style import Picture
 
 SHOWN = 20
@@ -66,8 +68,20 @@ class Outcome:
         """One row per run, measurement, tag and value of the tag."""
         return self._of_all(frames.slices_frame, ["run", "step", "tag", "value"])
 
-    def plot(self, title: str = "") -> "Picture":
-        """Accuracy against learning rate, with the windows: a matplotlib figure, which a notebook shows."""
+    def plot(self, view: str = "window", title: str = "", theme: str = "light", **choices: Any) -> "go.Figure":
+        """A chart as a Plotly figure, which a notebook shows: `window`, `curves`, `scaling`, `heatmap`, `tags`, `parallel`,
+        `best_rate`, or a view of your own. `choices` are what the view offers, such as x="state_size" or y="final.loss"."""
+        from recollect.views import VIEWS
+        from recollect.views.base import Frames
+
+        found = VIEWS.find(view)()
+        curves = self.curves() if "curves" in found.needs else pd.DataFrame()
+        slices = self.slices() if "slices" in found.needs else pd.DataFrame()
+        frames = Frames(self.results("all"), curves, slices, threshold=self.threshold)
+        return found.figure(frames, title=title or ", ".join(self.names), theme=theme, **choices)
+
+    def picture(self, title: str = "") -> "Picture":
+        """Accuracy against learning rate, with the windows, as a matplotlib figure for a file."""
         from recollect.figures.window import window_caption, window_figure
 
         frame = self.results("all")

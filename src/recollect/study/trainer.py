@@ -89,6 +89,8 @@ class Trainer:
 
     def take(self, job: Job, report: Report) -> None:
         """Act on a report. Results are kept before anything that relies on their being kept."""
+        if isinstance(report, Ended) and report.run.id not in {run.id for run in job.runs}:
+            return  # told before, by a job that was started again
         if isinstance(report, Measured | Ended):
             self.watch(job.runs, report)
         if isinstance(report, Measured):
@@ -101,7 +103,7 @@ class Trainer:
             job.ended.append(report)
             if len(job.ended) == job.ending:
                 self.keep(job)
-        elif isinstance(report, Saved):
+        elif isinstance(report, Saved) and job.runs:
             with write_errors(self.checkpoints.folder):
                 self.checkpoints.save([run.id for run in job.runs], report.data)
             self.steps.update(dict.fromkeys((run.id for run in job.runs), report.step))

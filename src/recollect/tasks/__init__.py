@@ -66,10 +66,10 @@ TASKS: "Registry[type[Task]]" = Registry(
 )
 
 __all__ = [
-    "AR", "MQAR", "TASKS", "MADCompression", "MADFuzzy", "MADMemorization", "MADNoisy", "MADRecall",
-    "MADSelectiveCopy", "AnyTask", "Batch", "Compositional", "Copy", "Duplicates", "Fuzzy", "Hops", "Induction",
-    "Mixture", "Modular", "NGram", "Noisy", "Parity", "Position", "SelectiveCopy", "Stacks", "Task", "Updating",
-    "Words", "as_task", "task_class",
+    "AR", "MQAR", "TASKS", "AnyTask", "Batch", "Compositional", "Copy", "Duplicates", "Fuzzy", "Hops", "Induction",
+    "MADCompression", "MADFuzzy", "MADMemorization", "MADNoisy", "MADRecall", "MADSelectiveCopy", "Mixture",
+    "Modular", "NGram", "Noisy", "Parity", "Position", "SelectiveCopy", "Stacks", "Task", "Updating", "Words",
+    "as_task", "task_class",
 ]  # fmt: skip
 
 

@@ -26,7 +26,7 @@ class Fuzzy(Task):
     kind: Literal["fuzzy"] = "fuzzy"
     pairs: int = Field(default=8, ge=1)
     """Key-value pairs in a row (K)."""
-    key_length: int = Field(default=3, ge=1)
+    key_length: int = Field(default=3, ge=1, le=MOST)
     """Tokens of the longest key; numbers are uniform from 1 up."""
     value_length: int = Field(default=3, ge=1, le=MOST)
     """Tokens of the longest value; numbers are uniform from 1 up."""

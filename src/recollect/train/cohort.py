@@ -51,10 +51,8 @@ class Cohort:
     """Runs in training: `len(cohort)` of them. `members` has their tensors, `records` what has been measured so far."""
 
     def __init__(self, runs: Sequence[RunSpec], device: torch.device):
-        if len({run.shape for run in runs}) != 1:
-            raise ValueError(
-                f"a cohort needs runs of one shape, and these {len(runs)} have {len({r.shape for r in runs})}"
-            )
+        if (shapes := len({run.shape for run in runs})) != 1:
+            raise ValueError(f"a cohort needs runs of one shape, and these {len(runs)} have {shapes}")
         prepare(device)
         run = runs[0]
         self.device, self.task, self.spec = device, run.task, run.train
@@ -103,7 +101,9 @@ class Cohort:
         for members, found in self.gradients(inputs):
             self.move(members, found, inputs)
             columns = [torch.ones_like(found.losses), found.losses, found.hits, found.norms]
-            members.sums += torch.stack(columns, dim=1).double()  # averaged later, without waiting for the device now
+            members.sums += torch.stack(columns, dim=1).to(
+                members.sums.dtype
+            )  # averaged later, without waiting for the device now
 
     def gradients(self, inputs: Inputs) -> Iterator[tuple[Members, Gradients]]:
         """Members and their gradients at a training step: all at once, or one after another."""

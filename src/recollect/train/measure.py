@@ -13,6 +13,7 @@ from torch import Tensor
 from recollect.ops.answer_loss import cross_entropy
 from recollect.tasks.base import Batch, Task
 from recollect.train.data import sample
+from recollect.train.device import sum_dtype
 
 _LOGITS = 2**22
 """How many logits of one member a pass over rows may hold on a CPU, where it must not depend on how many members there are."""
@@ -82,7 +83,8 @@ class EvaluationRows:
 def measure(forward: Forward, rows: EvaluationRows, member_seed: Tensor, sliced: bool) -> Measures:
     """Loss and accuracy of each member on the rows of its seed, `rows.seeds[member_seed]`."""
     task = rows.task
-    loss = count = answers = whole = torch.zeros(len(member_seed), dtype=torch.float64, device=member_seed.device)
+    dtype = sum_dtype(member_seed.device)
+    loss = count = answers = whole = torch.zeros(len(member_seed), dtype=dtype, device=member_seed.device)
     slices: dict[str, tuple[Tensor, Tensor]] = {}
     for batch in rows.passes(member_seed):
         logits = forward(batch.tokens, batch.positions)
@@ -92,9 +94,9 @@ def measure(forward: Forward, rows: EvaluationRows, member_seed: Tensor, sliced:
         else:
             right, chosen = _nearest(_decoded(forward, batch, predicted), batch.candidates)
             batch.tags = {**batch.tags, f"chosen.{batch.candidates.shape[2]}": chosen[..., None]}
-        losses = cross_entropy(logits, batch.answers).double() * batch.trained
+        losses = cross_entropy(logits, batch.answers).to(dtype) * batch.trained
         loss, count = loss + losses.sum((1, 2)), count + batch.trained.sum((1, 2))
-        answers = answers + (right.sum(-1) / batch.scored.sum(-1)).double().sum(1)
+        answers = answers + (right.sum(-1) / batch.scored.sum(-1)).to(dtype).sum(1)
         whole = whole + (right | ~batch.scored).all(-1).sum(1)
         if sliced:
             _add_slices(slices, task, batch, right)
@@ -135,7 +137,7 @@ def _counts(value: Tensor, weight: Tensor) -> Tensor:
     """The weight of each value, per member: (members, values). Entries without a value (-1) are left out."""
     members, values = len(value), max(int(value.max()) + 1, 1)
     offset = torch.arange(members, device=value.device).view(-1, *(1,) * (value.dim() - 1)) * values
-    weights = (weight & (value >= 0)).flatten().double()
+    weights = (weight & (value >= 0)).flatten().to(sum_dtype(value.device))
     counts = torch.bincount((value.clamp(min=0) + offset).flatten(), weights=weights, minlength=members * values)
     return counts.view(members, values).long()
 

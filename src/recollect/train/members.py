@@ -12,6 +12,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from recollect.train.device import sum_dtype
 from recollect.train.groups import factors_of
 from recollect.train.optimisers.base import Group, Parameters
 from recollect.train.spec import RunSpec
@@ -39,13 +40,14 @@ class Members:
             raise ValueError(f"{type(self.optimiser).__name__}: no part of its state can be called {taken.pop()!r}")
         own = {name: [getattr(spec.built_optimiser, name) for spec in specs] for name in self.optimiser.per_member()}
         columns = {name: [getattr(spec, name) for spec in specs] for name in ("lr", "clip", "z_loss")} | own
-        self.columns = {name: torch.tensor(x, dtype=torch.float64, device=device) for name, x in columns.items()}
+        dtype = sum_dtype(device)
+        self.columns = {name: torch.tensor(x, dtype=dtype, device=device) for name, x in columns.items()}
         self.factors = [
-            (names, {name: torch.tensor(x, dtype=torch.float64, device=device) for name, x in factors.items()})
+            (names, {name: torch.tensor(x, dtype=dtype, device=device) for name, x in factors.items()})
             for names, factors in factors_of(self._with_copies(runs, 0), list(self.params))
         ]
         self.clips = any(spec.clip for spec in specs)
-        self.sums = torch.zeros(len(specs), 4, dtype=torch.float64, device=device)  # of steps, losses, hits, norms
+        self.sums = torch.zeros(len(specs), 4, dtype=dtype, device=device)  # of steps, losses, hits, norms
 
     def __len__(self) -> int:
         return len(self.runs)

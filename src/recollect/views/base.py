@@ -12,6 +12,7 @@ from recollect.analysis.groups import groups
 from recollect.analysis.rates import best_rate, with_accuracy
 from recollect.analysis.window import THRESHOLD
 from recollect.spec import SpecError, nearest
+from recollect.views.frame import Frame
 from recollect.views.style import set_theme
 
 TOP = 12
@@ -22,25 +23,26 @@ TOP = 12
 class Frames:
     """What views draw: results of one study, or of several that a column `study` of the runs tells apart."""
 
-    runs: pd.DataFrame
+    runs: Frame
     """As `runs_frame` gives it."""
-    curves: pd.DataFrame = field(default_factory=pd.DataFrame)
+    curves: Frame = field(default_factory=pd.DataFrame)
     """As `curves_frame` gives it."""
-    slices: pd.DataFrame = field(default_factory=pd.DataFrame)
+    slices: Frame = field(default_factory=pd.DataFrame)
     """As `slices_frame` gives it."""
-    mixing: pd.DataFrame = field(default_factory=pd.DataFrame)
+    mixing: Frame = field(default_factory=pd.DataFrame)
     """As `mixing_frame` gives it."""
     threshold: float = THRESHOLD
     """The accuracy that counts as solved."""
 
 
-def prepared(runs: pd.DataFrame) -> pd.DataFrame:
+def prepared(runs: Frame) -> Frame:
     """The runs with a number as the accuracy of each, the column `study`, and `at_best`: whether a run has the best learning
     rate of its configuration."""
     if runs.empty or "at_best" in runs:
         return runs
-    known = runs if "study" in runs else runs.assign(study="")
+    known: Frame = runs if "study" in runs else runs.assign(study="")
     at_best = pd.Series(False, known.index)
+    group: Frame
     for _, group in groups(known, ["study", "configuration"]):
         at_best[group.index[group["train.lr"] == best_rate(group)]] = True
     return with_accuracy(known).assign(at_best=at_best)
@@ -73,11 +75,11 @@ class View(ABC):
         """What can be chosen with these frames; empty where there is nothing to draw."""
 
     @abstractmethod
-    def table(self, frames: Frames, chosen: dict[str, str]) -> pd.DataFrame:
+    def table(self, frames: Frames, chosen: dict[str, str]) -> Frame:
         """The numbers that are drawn."""
 
     @abstractmethod
-    def draw(self, table: pd.DataFrame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
+    def draw(self, table: Frame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
         """The drawing of the table, in no theme yet."""
 
     def caption(self, frames: Frames) -> str:

@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 from recollect.views.base import Choice, Frames, View
 from recollect.views.draw import LINES, best_lines, line_figure, linear
 from recollect.views.fields import choose, groupings, lines_of, scales, top
+from recollect.views.frame import Frame
 
 RATES = 24
 """Learning rates that can be chosen one by one, at most."""
@@ -34,7 +35,7 @@ class Curves(View):
             Choice("rate", "learning rate", {**best, "all": "all", **each}, "best"), top(), *scales(),
         ]  # fmt: skip
 
-    def table(self, frames: Frames, chosen: dict[str, str]) -> pd.DataFrame:
+    def table(self, frames: Frames, chosen: dict[str, str]) -> Frame:
         runs, rate, y = frames.runs, chosen["rate"], chosen["y"]
         if rate == "best":
             runs = runs.loc[runs["at_best"]]
@@ -50,7 +51,7 @@ class Curves(View):
             return best_lines(table[["line", "x", "mean", "low", "high", "count", "run"]], chosen["top"], y)
         return best_lines(mean_curves(points, ended, y), chosen["top"], y)
 
-    def draw(self, table: pd.DataFrame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
+    def draw(self, table: Frame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
         return line_figure(table, linear(chosen), chosen["x"], chosen["y"], single=chosen["show"] == "runs")
 
     def caption(self, frames: Frames) -> str:
@@ -60,7 +61,7 @@ class Curves(View):
         )
 
 
-def mean_curves(points: pd.DataFrame, ended: set[str], y: str) -> pd.DataFrame:
+def mean_curves(points: Frame, ended: set[str], y: str) -> Frame:
     """Mean, lowest and highest of the runs of each line at every x that one of them has. A run counts with its last value up to
     there: without that a mean would jump where runs that solved the task drop out. A run that has not ended counts up to its
     last point."""

@@ -1,12 +1,14 @@
 """The drawings that views share: lines with bands, and grids of colours."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from recollect.views.fields import logarithmic, plain, text
+from recollect.views.frame import Frame
 from recollect.views.style import SCALE, looks
 
 FEW = 9
@@ -18,7 +20,7 @@ LINES = ["line", "x", "mean", "low", "high", "count"]
 HOVER = "<b>%{fullData.name}</b><br>%{x}: <b>%{y:.4g}</b><br>%{customdata}<extra></extra>"
 
 
-def summarised(line: Sequence, x: Sequence, y: Sequence) -> pd.DataFrame:
+def summarised(line: Sequence, x: Sequence, y: Sequence) -> Frame:
     """One row per line and x: the mean, the lowest and the highest y, and how many there were; x ascends, what is NaN is left
     out, lines keep the order of their first rows."""
     rows = pd.DataFrame({"line": list(line), "x": list(x), "y": np.asarray(y, float)}).dropna()
@@ -31,7 +33,7 @@ def summarised(line: Sequence, x: Sequence, y: Sequence) -> pd.DataFrame:
     )
 
 
-def best_lines(table: pd.DataFrame, top: str, y: str) -> pd.DataFrame:
+def best_lines(table: Frame, top: str, y: str) -> Frame:
     """The lines with the best values (`all`: every one): the highest, or the lowest of a loss, a time or a step."""
     if top == "all" or table["line"].nunique() <= int(top):
         return table
@@ -51,7 +53,7 @@ def is_share(measure: str) -> bool:
     return measure.endswith("accuracy") or measure in ("final.answers", "final.rows", "final.valid", "answers", "rows")
 
 
-def line_figure(table: pd.DataFrame, chosen: dict[str, str], x: str, y: str, single: bool = False) -> go.Figure:
+def line_figure(table: Frame, chosen: dict[str, str], x: str, y: str, single: bool = False) -> go.Figure:
     """A line per name, a band from the lowest to the highest value, and axes by what they show. `single`: a line per run,
     whose ids are in the column `run`."""
     figure = go.Figure()
@@ -59,9 +61,9 @@ def line_figure(table: pd.DataFrame, chosen: dict[str, str], x: str, y: str, sin
         own, meta = table.loc[table["line"] == name], {"colour": look["colour"]}
         runs = [part for _, part in own.groupby("run", sort=False)] if single else [own]
         if not single and (own["low"] < own["high"]).any():
-            edge = pd.concat([own["high"], own["low"][::-1]])
-            figure.add_scatter(x=pd.concat([own["x"], own["x"][::-1]]), y=edge, mode="lines", line={"width": 0}, fill="toself",
-                               name=text(name), legendgroup=text(name), showlegend=False, hoverinfo="skip", meta=meta)  # fmt: skip
+            around = {"x": [*own["x"], *own["x"][::-1]], "y": [*own["high"], *own["low"][::-1]]}
+            figure.add_scatter(**around, mode="lines", line={"width": 0}, fill="toself", name=text(name),
+                               legendgroup=text(name), showlegend=False, hoverinfo="skip", meta=meta)  # fmt: skip
         for k, part in enumerate(runs):
             figure.add_scatter(
                 x=part["x"], y=part["mean"], mode="lines" if len(part) > MANY or single else "lines+markers",
@@ -71,13 +73,11 @@ def line_figure(table: pd.DataFrame, chosen: dict[str, str], x: str, y: str, sin
                 line={"width": 1.2 if single else 2, "dash": look["dash"]}, marker={"size": 7, "symbol": look["symbol"]},
             )  # fmt: skip
     values = table["mean"]
-    figure.update_xaxes(
-        title_text=text(plain(x)), type=scale(chosen["xscale"], table["x"]), **ticks(table["x"].unique())
-    )
-    figure.update_yaxes(title_text=text(plain(y)), type=scale(chosen["yscale"], values, y))
-    if is_share(y) and figure.layout.yaxis.type == "linear":
-        figure.update_yaxes(range=[-0.03, 1.04])
-    return figure
+    across = {"title_text": text(plain(x)), "type": scale(chosen["xscale"], table["x"]), **ticks(table["x"].unique())}
+    up: dict[str, Any] = {"title_text": text(plain(y)), "type": scale(chosen["yscale"], values, y)}
+    if is_share(y) and up["type"] == "linear":
+        up["range"] = [-0.03, 1.04]
+    return figure.update_xaxes(across).update_yaxes(up)
 
 
 def linear(chosen: dict[str, str]) -> dict[str, str]:
@@ -95,7 +95,7 @@ def ticks(values: Sequence) -> dict[str, list]:
     )
 
 
-def scale(asked: str, values: pd.Series, measure: str = "") -> str:
+def scale(asked: str, values: Frame, measure: str = "") -> str:
     """The type of an axis: what was asked, or what suits the numbers; a measure is linear unless it is a rate."""
     if asked != "auto":
         return asked
@@ -104,7 +104,7 @@ def scale(asked: str, values: pd.Series, measure: str = "") -> str:
     return "log" if measure in ("", "train.lr") and logarithmic(values) else "linear"
 
 
-def grid_figure(matrix: pd.DataFrame, x: str, y: str, value: str, share: bool) -> go.Figure:
+def grid_figure(matrix: Frame, x: str, y: str, value: str, share: bool) -> go.Figure:
     """A matrix as a grid of colours, its index downwards and its columns along."""
     figure = go.Figure(
         go.Heatmap(

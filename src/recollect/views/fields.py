@@ -8,6 +8,7 @@ import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from recollect.views.base import TOP, Choice
+from recollect.views.frame import Frame
 
 MEASURES = ("accuracy", "best_accuracy", "best_step", "step", "seconds")
 SIZES = ("state_size", "parameters")
@@ -28,35 +29,35 @@ def text(value: object) -> str:
     return html.escape(f"{value:.4g}" if isinstance(value, float) else str(value), quote=False)
 
 
-def varying(runs: pd.DataFrame) -> list[str]:
+def varying(runs: Frame) -> list[str]:
     """The fields of the specification in which runs differ, but for the seed."""
     fields = [name for name in runs.columns if name.startswith(_PARTS) and name != "train.seed"]
     return [name for name in fields if runs[name].nunique(dropna=False) > 1]
 
 
-def measures(runs: pd.DataFrame) -> list[str]:
+def measures(runs: Frame) -> list[str]:
     """The numbers that came out of runs."""
     return [name for name in (*MEASURES, *(c for c in runs if c.startswith("final."))) if number(runs, name)]
 
 
-def axes(runs: pd.DataFrame) -> list[str]:
+def axes(runs: Frame) -> list[str]:
     """The sizes and fields that are numbers and differ among runs."""
     found = [*SIZES, *varying(runs)]
     return [name for name in found if number(runs, name) and runs[name].nunique() > 1]
 
 
-def groupings(runs: pd.DataFrame) -> list[str]:
+def groupings(runs: Frame) -> list[str]:
     """What lines can stand for."""
     several = ["study"] if runs["study"].nunique() > 1 else []
     return list(dict.fromkeys(["configuration", "model", *several, *varying(runs)]))
 
 
-def number(runs: pd.DataFrame, name: str) -> bool:
+def number(runs: Frame, name: str) -> bool:
     """Whether a column is there and holds numbers."""
     return name in runs and is_numeric_dtype(runs[name]) and not is_bool_dtype(runs[name]) and runs[name].notna().any()
 
 
-def lines_of(runs: pd.DataFrame, by: str) -> pd.Series:
+def lines_of(runs: Frame, by: str) -> Frame:
     """The line that each run belongs to. A configuration of several studies is told apart by the study."""
     if by == "configuration" and runs["study"].nunique() > 1:
         return runs["configuration"] + " · " + runs["study"]

@@ -6,6 +6,7 @@ import plotly.graph_objects as go
 from recollect.views.base import Choice, Frames, View
 from recollect.views.draw import grid_figure, is_share
 from recollect.views.fields import choose, groupings, lines_of, measures, plain
+from recollect.views.frame import Frame
 
 SIZE = 60
 """Rows and columns at most."""
@@ -28,7 +29,7 @@ class Heatmap(View):
         return [choose("x", "columns", fields, x), choose("lines", "rows", fields, "configuration"),
                 choose("y", "colour", measures(frames.runs), "accuracy"), rate]  # fmt: skip
 
-    def table(self, frames: Frames, chosen: dict[str, str]) -> pd.DataFrame:
+    def table(self, frames: Frames, chosen: dict[str, str]) -> Frame:
         runs = frames.runs if chosen["rate"] == "all" else frames.runs.loc[frames.runs["at_best"]]
         cells = pd.DataFrame({"line": lines_of(runs, chosen["lines"]), "x": runs[chosen["x"]], "y": runs[chosen["y"]]})
         matrix = cells.pivot_table(index="line", columns="x", values="y", aggfunc="mean", sort=False)
@@ -36,7 +37,7 @@ class Heatmap(View):
         columns = list(dict.fromkeys(cells["x"].dropna()))
         return matrix.reindex(index=rows, columns=sorted(columns, key=_order)).iloc[:SIZE, :SIZE]
 
-    def draw(self, table: pd.DataFrame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
+    def draw(self, table: Frame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
         return grid_figure(table, chosen["x"], chosen["lines"], plain(chosen["y"]), is_share(chosen["y"]))
 
     def caption(self, frames: Frames) -> str:

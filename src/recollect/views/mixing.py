@@ -1,10 +1,10 @@
 """Mixing matrices: how much each token reads of every earlier one."""
 
-import pandas as pd
 import plotly.graph_objects as go
 
 from recollect.views.base import Choice, Frames, View
 from recollect.views.draw import grid_figure
+from recollect.views.frame import Frame
 
 
 class Mixing(View):
@@ -19,11 +19,11 @@ class Mixing(View):
         names = list(dict.fromkeys(frames.mixing["matrix"]))
         return [Choice("matrix", "of", {name: name for name in names}, names[0])]
 
-    def table(self, frames: Frames, chosen: dict[str, str]) -> pd.DataFrame:
+    def table(self, frames: Frames, chosen: dict[str, str]) -> Frame:
         own = frames.mixing.loc[frames.mixing["matrix"] == chosen["matrix"]]
         return own.pivot_table(index="token", columns="reads", values="size")
 
-    def draw(self, table: pd.DataFrame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
+    def draw(self, table: Frame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
         figure = grid_figure(table, "reads", "token", "size", False)
         return (
             figure.update_traces(xgap=0, ygap=0)
@@ -32,4 +32,4 @@ class Mixing(View):
         )
 
     def caption(self, frames: Frames) -> str:
-        return "How much a token (row) reads of each earlier one (column) in one row of the task: the mean size over heads or channels."
+        return "How much a token (row) reads of each earlier one (column), in one row of the task: mean over heads or channels."

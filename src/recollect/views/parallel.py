@@ -1,4 +1,4 @@
-"""Parallel coordinates: a line per run through its fields and what came out of it. Drag along an axis to keep some of the runs."""
+"""Parallel coordinates: a line per run through its fields and what came out of it."""
 
 import numpy as np
 import pandas as pd
@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 from recollect.views.base import Choice, Frames, View
 from recollect.views.draw import is_share
 from recollect.views.fields import choose, logarithmic, measures, number, plain, text, varying
+from recollect.views.frame import Frame
 from recollect.views.style import SCALE
 
 AXES = 8
@@ -24,7 +25,7 @@ class Parallel(View):
             return []
         return [choose("y", "colour", measures(frames.runs), "accuracy")]
 
-    def table(self, frames: Frames, chosen: dict[str, str]) -> pd.DataFrame:
+    def table(self, frames: Frames, chosen: dict[str, str]) -> Frame:
         runs = frames.runs
         sizes = [name for name in ("state_size",) if number(runs, name) and runs[name].nunique() > 1]
         several = ["study"] if runs["study"].nunique() > 1 else []
@@ -33,7 +34,7 @@ class Parallel(View):
         names = [name for name in fields if runs[name].nunique(dropna=False) > 1][:AXES]
         return runs[["id", *dict.fromkeys([*names, *sizes, chosen["y"]])]]
 
-    def draw(self, table: pd.DataFrame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
+    def draw(self, table: Frame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
         y = chosen["y"]
         ends = (0, 1) if is_share(y) else (table[y].min(), table[y].max())
         line = {"color": table[y], "colorscale": SCALE, "cmin": ends[0], "cmax": ends[1], "showscale": False}
@@ -42,10 +43,10 @@ class Parallel(View):
         return figure.update_layout(margin={"l": 110, "r": 40, "t": 56, "b": 24})
 
     def caption(self, frames: Frames) -> str:
-        return "A line per run. Drag along an axis to keep some of the runs, click the axis to keep all again; drag a name to move its axis."
+        return "A line per run. Drag along an axis to keep some runs, click it to keep all again; drag a name to move its axis."
 
 
-def _axis(values: pd.Series, name: str, measured: bool) -> dict:
+def _axis(values: Frame, name: str, measured: bool) -> dict:
     """An axis of numbers, logarithmic where a field's span much, or of names."""
     label = text(plain(name))
     if not pd.api.types.is_numeric_dtype(values):

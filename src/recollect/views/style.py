@@ -57,8 +57,9 @@ def layout(theme: str) -> dict[str, Any]:
         "tickcolor": tone["line"], "automargin": True, "title": {"standoff": 8},
     }  # fmt: skip
     return {
-        "font": {"family": FONT, "size": 13, "color": tone["text"]}, "paper_bgcolor": tone["panel"], "plot_bgcolor": tone["panel"],
-        "colorway": colours(theme), "margin": {"l": 56, "r": 16, "t": 16, "b": 48}, "hovermode": "closest", "autosize": True,
+        "font": {"family": FONT, "size": 13, "color": tone["text"]}, "paper_bgcolor": tone["panel"],
+        "plot_bgcolor": tone["panel"], "colorway": colours(theme),
+        "margin": {"l": 56, "r": 16, "t": 16, "b": 48}, "hovermode": "closest", "autosize": True,
         "hoverlabel": {"bgcolor": tone["back"], "bordercolor": tone["soft"], "align": "left",
                        "font": {"family": FONT, "size": 12, "color": tone["text"]}, "namelength": -1},
         "legend": {"font": {"size": 12}, "tracegroupgap": 0, "itemwidth": 30}, "xaxis": axis, "yaxis": axis,

@@ -1,13 +1,13 @@
 """Accuracy against learning rate: the mean, the band over seeds, and the windows as bars under it."""
 
 import numpy as np
-import pandas as pd
 import plotly.graph_objects as go
 
 from recollect.analysis.window import ZOOLOGY_RATES, windows
 from recollect.views.base import Choice, Frames, View
 from recollect.views.draw import best_lines, line_figure, summarised
 from recollect.views.fields import choose, groupings, lines_of, measures, scales, text, top
+from recollect.views.frame import Frame
 from recollect.views.style import looks
 
 BAR = 0.022
@@ -27,11 +27,11 @@ class Window(View):
         return [choose("x", "x", ["train.lr"]), choose("y", "y", measures(frames.runs), "accuracy"),
                 choose("lines", "lines", lines), top(), *scales()]  # fmt: skip
 
-    def table(self, frames: Frames, chosen: dict[str, str]) -> pd.DataFrame:
+    def table(self, frames: Frames, chosen: dict[str, str]) -> Frame:
         runs, y = frames.runs, chosen["y"]
         return best_lines(summarised(lines_of(runs, chosen["lines"]), runs["train.lr"], runs[y]), chosen["top"], y)
 
-    def draw(self, table: pd.DataFrame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
+    def draw(self, table: Frame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
         figure = line_figure(table, chosen, "train.lr", chosen["y"])
         if chosen["y"] != "accuracy":
             return figure
@@ -62,8 +62,9 @@ def _add_bars(figure: go.Figure, frames: Frames, lines: list[str]) -> None:
     for i, line in enumerate(lines):
         edges, name = [found[line]["low"], found[line]["high"]], text(line)
         about = f"window: {found[line]['decades']:.3g} decades, {edges[0]:.3g} to {edges[1]:.3g}"
-        figure.add_scatter(x=edges, y=[-i, -i], yaxis="y2", mode="lines", line={"width": 6}, meta={"colour": look[line]["colour"]},
-                           name=name, legendgroup=name, showlegend=False, text=about, hovertemplate="%{text}<extra></extra>",
+        figure.add_scatter(x=edges, y=[-i, -i], yaxis="y2", mode="lines", line={"width": 6}, name=name, legendgroup=name,
+                           meta={"colour": look[line]["colour"]}, showlegend=False, text=about,
+                           hovertemplate="%{text}<extra></extra>",
                            opacity=look[line]["opacity"])  # fmt: skip
     height = BAR * (len(lines) + 1)
     figure.update_layout(

@@ -1,8 +1,8 @@
-"""Controls of our own: whether what the paper leaves unstated decides what it is found to say.
+"""Our own controls: do the choices that the paper leaves unstated decide the verdicts?
 
-`filler`: blank filler, Zoology's and the task of every other item, against random filler. `stopping`: the runs of Figure 1 read
-at their last step, at their best measurement, and as if training had ended at 99 %. `readings`: other models that the paper's
-words allow.
+`filler`: blank filler, Zoology's and the task of every other item, against random filler. `stopping`: the runs of Figure 1
+evaluated at their last step, at their best measurement, and as if training had ended at 99 %. `readings`: other models that the
+paper's words allow.
 """
 
 from functools import cache
@@ -13,7 +13,7 @@ import pandas as pd
 from recollect.analysis.scaling import at_best_rate
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES, windows
 from recollect.figures.panels import lines_figure, summary
-from recollect.figures.tables import table_figure
+from recollect.papers.drawing import table
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Evidence, Scale
 from recollect.papers.okpekpe2025 import unstated
@@ -42,15 +42,15 @@ LAST, BEST, STOPPED = "last step", "best measurement", f"stop at {STOP:.0%}"
 TWO_LAYERS = ["attention", "mamba", "hyena", "h3", "rwkv"]
 ONE_LAYER = [{"kind": "mamba", "conv": False}, "s6", {"kind": "attention", "conv": "v"}]
 RATES = {"tiny": FINE["tiny"][4:9:2], "small": FINE["small"][2:9], "medium": FOUR_RATES, "paper": None}
-"""Those around the best."""
+"""Rates around the best."""
 EDGES = {"mamba": [*rates_at(6, 7, 9, 11, 12), ABOVE[0]], "attention": rates_at(2, 3, 6, 9, 10)}
-"""Of `medium`: rates on both sides of each edge of a model's window in Figure 1."""
+"""At `medium`: rates on both sides of each edge of a model's window in Figure 1."""
 ACROSS = {"mamba": [*rates_at(5, 6, 7, 9, 10, 11, 12), ABOVE[0]], "attention": rates_at(1, 2, 3, 5, 7, 9, 10, 11)}
-"""Of `medium`: more of them, as the filler may move the edges."""
+"""At `medium`: more of them, because the filler may move the edges."""
 
 
 def filler_studies(scale: Scale) -> list[Study]:
-    """Five two-layer models, and three one-layer models of Tables 2 and 3 that the filler may keep from recalling, with blank and
+    """Five two-layer models, and three one-layer models of Tables 2 and 3 whose recall may depend on the filler, with blank and
     with random filler; at `tiny` the two-layer models that solve alone."""
     short = {"steps": LONGER} if scale == "tiny" else {}
     task = [one for filler in ("blank", "random") for one in tasks(scale, SETTINGS[scale][:1], filler=filler)]
@@ -75,6 +75,8 @@ def draw_filler(evidence: Evidence, caption: str) -> Drawing:
     """Accuracy against learning rate, a panel per model, a line per filler."""
     runs = evidence.runs
     if len(runs):
+        runs = runs.sort_values("model.layers", ascending=False, kind="stable")
+        runs = runs.sort_values("model", key=lambda column: ~column.isin(TWO_LAYERS[:2]), kind="stable")
         named = zip(runs["model"], runs["model.layers"], strict=True)
         runs = runs.assign(panel=[f"{name}, {layers} layer{'s' * (layers > 1)}" for name, layers in named])
     table = summary(runs, ["panel", "task.filler", "train.lr"])
@@ -96,7 +98,7 @@ def _with_windows(runs: pd.DataFrame, table: pd.DataFrame, by: list[str]) -> pd.
 
 
 def _read(evidence: Evidence) -> pd.DataFrame:
-    """The runs three times: with the accuracy at the last step, at the best measurement, and where a stop at 99 % would be."""
+    """The runs three times: with the accuracy at the last step, at the best measurement, and at a stop at 99 %."""
     runs, curves = evidence.runs, evidence.curves
     if runs.empty or curves.empty:
         return pd.DataFrame(columns=["rule", "model", "train.lr", "train.seed", "accuracy"])
@@ -137,7 +139,7 @@ OF_WINDOWS: dict[str, dict[str, Any]] = {
     "attention": {"mixer": "attention"},
     "attention, dropout 0.1": {"mixer": {"kind": "attention", "dropout": 0.1}, "dropout_embedding": 0.1},
 }
-"""Readings of two-layer models, whose windows are compared; each with its fields."""
+"""Interpretations of two-layer models, whose windows are compared; each with its fields."""
 OF_RECALL: dict[str, dict[str, Any]] = {
     "S6 without convolution": {"mixer": "s6"},
     "S6 with Mamba's convolution": {"mixer": {"kind": "mamba", "expand": 1, "gate": False}},
@@ -149,7 +151,7 @@ OF_RECALL: dict[str, dict[str, Any]] = {
         for how in ("causal", "centred")
     },
 }
-"""Readings of one-layer models: whether they recall at all."""
+"""Interpretations of one-layer models: whether they recall at all."""
 
 
 @cache
@@ -178,7 +180,7 @@ def _named(evidence: Evidence) -> pd.DataFrame:
     return evidence.runs.assign(reading=[names[run] for run in evidence.runs["id"]])
 
 
-def draw_readings(evidence: Evidence, caption: str) -> Drawing:
+def _by_reading(evidence: Evidence) -> pd.DataFrame:
     """Accuracy at the best rate and the window of each reading."""
     columns = ["reading", "layers", "accuracy", "lowest seed", "highest seed", "learning rate", "decades", "seeds"]
     rows = []
@@ -188,8 +190,7 @@ def draw_readings(evidence: Evidence, caption: str) -> Drawing:
         for row in at_best_rate(runs, ["reading", "model.layers"]).to_dict("records"):
             seen = (row["accuracy"], row["min"], row["max"], row["lr"], decades[row["reading"]], row["seeds"])
             rows.append((row["reading"], row["model.layers"], *seen))
-    table = pd.DataFrame(rows, columns=columns)
-    return table_figure(table, f"Control: readings of the paper (windows at {THRESHOLD:g})", caption), table
+    return pd.DataFrame(rows, columns=columns)
 
 
 _OURS = "Not in the paper: a control."
@@ -207,6 +208,7 @@ STOPPING = Item(
 )  # fmt: skip
 READINGS = Item(
     "readings", "Control: readings of the paper", "models that the paper's words allow beside those of the other items",
-    draw_readings, lambda scale: list(_studies(scale).values()), unstated.reading_claims(_named, list(OF_WINDOWS)),
+    table(_by_reading, f"Control: readings of the paper (windows at {THRESHOLD:g})"),
+    lambda scale: list(_studies(scale).values()), unstated.reading_claims(_named, list(OF_WINDOWS)),
     differs(_OURS, tiny=f"{_OURS} Two or three rates.", medium=f"{_OURS} {_MEDIUM}"),
 )  # fmt: skip

@@ -43,7 +43,7 @@ FILLER = (
     Claim(
         "filler-leaves-attention",
         f"With 2 layers, attention's windows with blank and with random filler differ by at most {WIDER} decades",
-        lambda e: within(*(_window(e, "attention", filler) for filler in ("blank", "random")), WIDER),
+        lambda e: within(*(_window(e, "attention", filler) for filler in ("blank", "random")), margin=WIDER),
         printed(),
     ),
     Claim(
@@ -104,7 +104,9 @@ def reading_claims(named: Callable[[Evidence], pd.DataFrame], of_windows: list[s
         return evidence.whole(where(evidence.once("readings", named), reading=reading))
 
     def same_window(reading: str, base: str) -> Callable[[Evidence], Finding]:
-        return lambda e: within(*(e.window(runs(e, name), f"{name}: decades") for name in (reading, base)), WIDER)
+        return lambda e: within(
+            *(e.window(runs(e, name), f"{name}: decades") for name in (reading, base)), margin=WIDER
+        )
 
     def recalls(evidence: Evidence, reading: str) -> Finding:
         return at_least(evidence.best(runs(evidence, reading), reading), THRESHOLD)

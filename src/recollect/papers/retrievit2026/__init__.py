@@ -1,5 +1,5 @@
 """Pantazopoulos et al., "Retrievit: In-context Retrieval Capabilities of Transformers, State Space Models, and Hybrid
-Architectures" (2026): every figure and table, and two controls of our own (`tying`, `residual`)."""
+Architectures" (2026): every figure and table, and our own controls (`tying`, `residual`)."""
 
 from recollect.papers.item import Paper
 from recollect.papers.retrievit2026.duplicates import FIG5, FIG6, FIG14, FIG15, FIG16

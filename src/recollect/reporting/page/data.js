@@ -105,15 +105,12 @@ function meanCurve(curves, x, y) {
 
 // Answers by a tag: of each configuration at its end, or of one over training.
 function tagRows() {
-  const { study, line, tag, step, value, count, right } = DATA.tags, own = new Set(S.studies), rows = [];
+  const { study, line, tag, end, step, value, count, right } = DATA.tags, own = new Set(S.studies), rows = [];
   tag.forEach((name, k) => {
     const label = named(line[k], study[k]);
-    if (name === S.tag && own.has(study[k]) && (!S.show || S.show === label)) rows.push({ line: label, step: step[k], x: value[k], y: right[k] / count[k] });
+    if (name === S.tag && own.has(study[k]) && (S.show ? S.show === label && !end[k] : end[k])) rows.push({ line: label, step: step[k], x: value[k], y: right[k] / count[k] });
   });
-  if (S.show) return rows;
-  const last = new Map();
-  rows.forEach((row) => last.set(row.line, Math.max(row.step, last.get(row.line) || 0)));
-  return rows.filter((row) => row.step === last.get(row.line));
+  return rows;
 }
 
 function bestLines(lines, top, y) {

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
+from weakref import WeakValueDictionary
 
 import torch
 from pydantic import ValidationError
@@ -22,8 +23,26 @@ from recollect.train.loop import train
 from recollect.train.spec import RunSpec
 from recollect.train.speed.memory import members_that_fit
 
-# A specification travels as what it is, JSON: classes from a user's own file have no importable name to be pickled by.
-copyreg.pickle(RunSpec, lambda run: (RunSpec.model_validate_json, (run.model_dump_json(),)))
+_sent: WeakValueDictionary[str, RunSpec] = WeakValueDictionary()
+
+
+def sent(run: RunSpec) -> tuple[str, str]:
+    """A run as it travels: JSON, as classes from a user's own file have no importable name to be pickled by; and its id."""
+    _sent[run.id] = run
+    return run.model_dump_json(), run.id
+
+
+def received(text: str, id: str) -> RunSpec:
+    """The run that was sent, under the id that it had there, as files may have been edited since. What comes back to the process
+    that sent it is the same object."""
+    if (known := _sent.get(id)) is not None:
+        return known
+    run = RunSpec.model_validate_json(text)
+    object.__setattr__(run, "id", id)
+    return run
+
+
+copyreg.pickle(RunSpec, lambda run: (received, sent(run)))
 
 
 @dataclass(eq=False)

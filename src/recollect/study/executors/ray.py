@@ -32,10 +32,11 @@ from recollect.study.executors.base import (
     Resources,
     attempt,
     own_code,
+    received,
+    sent,
 )
 from recollect.study.executors.placing import files_of, placed
 from recollect.train.checkpoint import EVERY
-from recollect.train.spec import RunSpec
 
 _PATIENCE = 5.0
 """Seconds that a cluster's port may take to answer."""
@@ -96,7 +97,7 @@ class Ray(Executor):
         """Hand a cohort to Ray."""
         if self._asked and not self.stop():  # a study was stopped, and this is another
             self._new_flag()
-        specs = [run.model_dump_json() for run in job.runs]
+        specs = [sent(run) for run in job.runs]
         given = (specs, files_of(job.runs[0]), self.device, saved, self._every, self._weights, self._flag)
         task = self._own_task if own_code(job.runs[0]) else self._task
         self._jobs[task.remote(*given)] = job
@@ -227,12 +228,18 @@ def _resolved(address: str) -> str:
 
 
 def _attempt(
-    specs: list[str], files: dict[str, bytes], device: str, saved: bytes | None, every: float, weights: bool, flag: Any
+    specs: list[tuple[str, str]],
+    files: dict[str, bytes],
+    device: str,
+    saved: bytes | None,
+    every: float,
+    weights: bool,
+    flag: Any,
 ) -> Iterator[Report]:
     """What a node does: put the study's own files in place, then train."""
     yield Began()
     with placed(files, Path(_folder().name, digest({name: source.hex() for name, source in files.items()}))):
-        runs = [RunSpec.model_validate_json(spec) for spec in specs]
+        runs = [received(*spec) for spec in specs]
         yield from attempt(runs, device, saved, every, weights, _Asked(flag))
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.spec import SpecError, digest
-from recollect.study.executors.base import ERROR, LAST, Broken, Executor, Halted, Job, Report, Resources
+from recollect.study.executors.base import ERROR, LAST, Broken, Executor, Halted, Job, Report, Resources, sent
 from recollect.study.executors.placing import files_of
 from recollect.study.executors.slurm_job import NUMBER, ORDER, SNAPSHOT, Order, slurm, work, write
 from recollect.train.events import Ended, Measured
@@ -85,10 +85,12 @@ class Slurm(Executor):
         for place in sorted(self._folder.glob("*")):
             if not _PLACE.fullmatch(place.name) or place in self._tasks:
                 continue
+            if not (place / ORDER).exists():  # an earlier process ended before it was written
+                shutil.rmtree(place, ignore_errors=True)
             with suppress(OSError, pickle.UnpicklingError, EOFError):
                 order: Order = pickle.loads((place / ORDER).read_bytes())
-                runs = [wanted[id] for id in order.ids if id in wanted]
-                if all(id in done for id in order.ids):
+                runs = [wanted[id] for _, id in order.specs if id in wanted]
+                if all(id in done for _, id in order.specs):
                     shutil.rmtree(place, ignore_errors=True)
                 if runs and (order.device, order.weights) == (self.device, self._asked.keep_weights):
                     self._tasks[place] = _Task(Job(runs), _number(place))
@@ -98,9 +100,9 @@ class Slurm(Executor):
         """Write down what a cohort is; it is submitted with others, as one array."""
         ids = [run.id for run in job.runs]
         place = self._folder / f"{digest(sorted(ids))}-{time.time_ns():x}"
-        specs = [run.model_dump_json() for run in job.runs]
+        specs = [sent(run) for run in job.runs]
         asked = self._asked
-        order = Order(specs, ids, files_of(job.runs[0]), self.device, asked.checkpoint_every, asked.keep_weights)
+        order = Order(specs, files_of(job.runs[0]), self.device, asked.checkpoint_every, asked.keep_weights)
         place.mkdir(parents=True)
         if saved:
             write(place / SNAPSHOT, saved)
@@ -132,7 +134,8 @@ class Slurm(Executor):
 
     def close(self) -> None:
         """Jobs go on; a folder without any is removed."""
-        shutil.rmtree(self._folder / "logs", ignore_errors=True) if not self._tasks else None
+        if not any(_PLACE.fullmatch(place.name) for place in self._folder.glob("*")):
+            shutil.rmtree(self._folder / "logs", ignore_errors=True)  # with what jobs read when they start
         with suppress(OSError):  # not empty
             self._folder.rmdir()
 

@@ -13,11 +13,10 @@ from typing import Any
 import torch
 
 from recollect.spec.faults import fault_point
-from recollect.study.executors.base import Broken, Done, Halted, Report, attempt
+from recollect.study.executors.base import Broken, Done, Halted, Report, attempt, received
 from recollect.study.executors.placing import placed
 from recollect.train.checkpoint import runs_in
 from recollect.train.events import Ended, Measured, Saved
-from recollect.train.spec import RunSpec
 
 ORDER, SNAPSHOT, NUMBER, FILES = "order.pickle", "snapshot", "job", "files"
 """What is in the folder, besides reports: the order, the newest snapshot, Slurm's number of the job, the study's own files."""
@@ -27,9 +26,8 @@ ORDER, SNAPSHOT, NUMBER, FILES = "order.pickle", "snapshot", "job", "files"
 class Order:
     """What a job is asked to train."""
 
-    specs: list[str]
-    """Specifications as JSON."""
-    ids: list[str]
+    specs: list[tuple[str, str]]
+    """The runs, each as JSON and with its id."""
     files: dict[str, bytes]
     """The study's own."""
     device: str
@@ -52,7 +50,7 @@ def work(folder: str) -> None:
     write(place / NUMBER, _own_number().encode())
     with placed(order.files, place / FILES):
         saved = (place / SNAPSHOT).read_bytes() if (place / SNAPSHOT).exists() else None
-        runs = [RunSpec.model_validate_json(spec) for spec in order.specs]
+        runs = [received(*spec) for spec in order.specs]
         if saved:
             inside = set(runs_in(saved))
             runs = [run for run in runs if run.id in inside]

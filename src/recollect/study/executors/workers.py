@@ -17,6 +17,7 @@ from types import ModuleType
 
 import torch
 
+from recollect.spec import SpecError
 from recollect.spec.faults import fault_point
 from recollect.study.executors.base import (
     GRACE,
@@ -257,7 +258,12 @@ def _work(pipe: Connection, threads: int, environment: Mapping[str, str]) -> Non
     torch.set_num_threads(threads)
     with suppress(EOFError, OSError):  # the other end is gone, or this is a process that the user's own code has forked
         while True:
-            if (order := pipe.recv()) is None:  # asked to stop when there was nothing to stop
+            try:
+                order = pipe.recv()
+            except SpecError as error:  # a user's own file that has been edited or removed
+                pipe.send(Broken.by(error))
+                continue
+            if order is None:  # asked to stop when there was nothing to stop
                 continue
             pipe.send(Began())
             for report in attempt(*order, stop=_Asked(pipe)):
