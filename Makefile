@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two test processes on two cores: one thread each.
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-long check docs clean
+.PHONY: demo test test-long test-faults check docs clean
 
 demo: .venv/installed
 	$(BIN)/recollect demo
@@ -15,11 +15,15 @@ test: .venv/tested check
 test-long: .venv/tested
 	$(TEST) -m long tests
 
+# Every point at which the program may be ended, and a hundred kills.
+test-faults: .venv/tested
+	RECOLLECT_TEST_FAULTS=all $(TEST) -m long tests/study/test_crash.py
+
 check: .venv/tested
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright
 
 docs: .venv/tested
-	$(BIN)/python docs/reference.py && $(BIN)/mkdocs build --strict
+	$(BIN)/python docs/reference.py && $(BIN)/python docs/atlas.py && $(BIN)/python docs/counts.py && $(BIN)/mkdocs build --strict
 
 # The constraints pin what was tested; pyproject.toml asks only for ranges.
 .venv/installed: pyproject.toml constraints.txt
@@ -28,7 +32,7 @@ docs: .venv/tested
 	touch $@
 
 .venv/tested: .venv/installed
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[test,dev,serve,ray,tensorboard,wandb,hf,triton,docs]"
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[test,dev,serve,ray,slurm,tensorboard,wandb,hf,triton,docs]"
 	touch $@
 
 clean:

@@ -51,7 +51,9 @@ TASKS = [
     {"kind": "ngram", "variant": "jelassi", "query": "prefix"}, "duplicates",
     {"kind": "duplicates", "segments": 10, "variant": "released"}, {"kind": "position", "length": 20},
     {"kind": "position", "variant": "sampled"}, {"kind": "mixture", "parts": ["mqar", {"kind": "mqar", "length": 128}]},
-    "induction", "selective_copy", "noisy", "fuzzy", "compositional", "updating",
+    "induction", "selective_copy", "noisy", "fuzzy", "compositional", "updating", {"kind": "copy", "length": 6, "reverse": True},
+    "words", "parity", {"kind": "modular", "brackets": True}, {"kind": "stacks", "operations": 20}, "hops", "mad_recall",
+    "mad_noisy", "mad_fuzzy", "mad_memorization", "mad_selective_copy",
 ]  # fmt: skip
 MODELS = [
     {"mixer": "attention", "positions": "rotary"}, {"mixer": "attention", "positions": "sinusoidal"},
@@ -76,6 +78,7 @@ def recorded_runs() -> list[RunSpec]:
     """Every run of the recording; those of one shape train together."""
     points = [(TASK, {**MODEL, "mixer": mixer}, {**TRAIN, "lr": lr}) for mixer in MIXERS for lr in (1e-3, 1e-2)]
     points += [(task, MODEL, TRAIN) for task in TASKS]
+    points += [("mad_compression", MODEL | {"head": "autoencoder"}, TRAIN)]
     points += [(TASK, MODEL | model, {**TRAIN, "seed": seed}) for model in MODELS for seed in (1, 2)]
     points += [(TASK, MODEL, TRAIN | change) for change in TRAINS]
     # On a CPU these are trained one after another; all others here are so small that they are trained at once.

@@ -1,14 +1,14 @@
 """The one source of randomness: a stateless integer hash of (seed, purpose, row, draw).
 
-Every random number of recollect is a pure function of who asks for it. The same row of the same seed is the same on
-a CPU and a GPU, alone or among others, today and after a restart; there is no generator state to save. All
+Every random number of recollect is a pure function of these four. The same row of the same seed is the same on a CPU
+and a GPU, alone or in a batch, and after a restart; there is no generator state to save. All
 arithmetic is on wrapping 32-bit integers, which PyTorch computes alike on every device (CPUs vectorise them too).
 
-    stream = rng.stream(seed=42, purpose="train", rows=torch.arange(512))    # one stream a row
+    stream = rng.stream(seed=42, purpose="train", rows=torch.arange(512))    # one stream per row
     stream.integers(10, 0, 100)                                              # (512, 10) in [0, 100)
 
-A stream is consumed by drawing: each draw takes the next `draw` number, so the order of draws within a task is part
-of the law (and changing it changes every batch: `tests/test_rng.py` holds golden values).
+A stream is consumed by drawing: each draw takes the next `draw` number, so the order of draws within a task decides
+its rows, and changing it changes every batch (`tests/test_rng.py` holds golden values).
 """
 
 import hashlib
@@ -50,7 +50,7 @@ def _halves(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Stream:
-    """One independent stream of random numbers a row.
+    """One independent stream of random numbers per row.
 
     `low` and `high` are the halves of each row's 64-bit key, `numbers` are the row numbers they were made from.
     """
@@ -84,7 +84,7 @@ class Stream:
         return _mix(x)
 
     def integers(self, n: int, low: int, high: int) -> Tensor:
-        """Uniform integers in [low, high): (rows, n), int64. No one of them is off by more than (high - low) / 2^32."""
+        """Uniform integers in [low, high): (rows, n), int64. No probability is off by more than (high - low) / 2^32."""
         bits = self._bits(n).long() + 2**31
         return bits.mul_(high - low).bitwise_right_shift_(32).add_(low)
 
@@ -93,15 +93,15 @@ class Stream:
         return self._bits(n).double().add_(2.0**31 + 0.5).mul_(2.0**-32)
 
     def order(self, n: int) -> Tensor:
-        """A random permutation of range(n) a row: (rows, n), int64."""
+        """A random permutation of range(n) per row: (rows, n), int64."""
         return self._bits(n).argsort(dim=1, stable=True)
 
     def bijection(self, n: int) -> "Bijection":
-        """A random one-to-one map of range(n) onto itself a row, evaluated only where asked."""
+        """A random one-to-one map of range(n) onto itself per row, evaluated only where it is called."""
         return Bijection(self, n)
 
     def race(self, rates: Tensor, k: int, ordered: bool = True) -> Tensor:
-        """`k` distinct items a row, drawn one after another with probability proportional to `rates`: (rows, k), int64.
+        """`k` distinct items per row, drawn one after another with probability proportional to `rates`: (rows, k), int64.
 
         Exponential clocks: item i rings after Exp(rates_i), the first k to ring in order are the draw. Where only the
         set matters, not `ordered` is faster; the order is then arbitrary.
@@ -113,7 +113,7 @@ class Stream:
 class Bijection:
     """A keyed one-to-one map of range(n) onto itself, one per row.
 
-    Small ranges look up a sorted random order. Large ones are computed where asked: rounds of multiply-add-xorshift on
+    Small ranges look up a sorted random order. Large ones are computed on demand: rounds of multiply-add-xorshift on
     the next power of two, each invertible, repeated for the values that fall outside range(n) until they fall inside.
     """
 
@@ -167,7 +167,7 @@ def stream(seed: int | Tensor, purpose: str, rows: Tensor) -> Stream:
 
 @contextmanager
 def seeded(seed: int, purpose: str) -> Iterator[None]:
-    """Within, PyTorch's own CPU generator is seeded (initial weights come from its initialisers); after, as before."""
+    """A context in which PyTorch's own CPU generator is seeded, for its initialisers; its state is restored afterwards."""
     digest = hashlib.sha256(f"{seed}/{purpose}".encode()).digest()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int.from_bytes(digest[:7], "big"))
@@ -187,7 +187,7 @@ _dropping: list[_Dropout] = []
 
 @contextmanager
 def dropping(key: Tensor) -> Iterator[None]:
-    """Let `dropout` act within, its masks decided by `key`, a 0-d int64 (under vmap: one a member)."""
+    """A context in which `dropout` is active, with masks decided by `key`, a 0-d int64 (under vmap: one per member)."""
     _dropping.append(_Dropout(*_halves(key)))
     try:
         yield
@@ -196,7 +196,7 @@ def dropping(key: Tensor) -> Iterator[None]:
 
 
 def dropout(x: Tensor, p: float) -> Tensor:
-    """Zero a share `p` of `x` and scale the rest, inside `dropping`; elsewhere (evaluation) give `x` back."""
+    """Zero a share `p` of `x` and scale the rest, inside `dropping`; elsewhere (evaluation) return `x`."""
     if p == 0 or not _dropping:
         return x
     now = _dropping[-1]

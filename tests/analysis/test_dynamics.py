@@ -36,7 +36,7 @@ def test_a_staircase_has_two_plateaus_and_a_transition_between_them(noise):
     assert change.depth == pytest.approx(4, abs=0.1)
     assert change.step == pytest.approx(550, abs=10)
     assert (change.begin, change.end) == (first.end, second.start)
-    assert change.share > 0.9
+    assert change.share == pytest.approx(0.8, abs=0.02), "of the level before"
 
 
 def test_smooth_curves_have_no_transition():
@@ -49,12 +49,26 @@ def test_a_bump_is_a_rise_that_is_made_up_for():
     hill = 2 * np.exp(-(((STEPS - 400) / 40) ** 2))
     found = bump(STEPS, 4 - STEPS / 500 + hill)
     assert found.step == pytest.approx(400, abs=20)
-    assert found.depth == pytest.approx(1.7, abs=0.1), "less than the hill, which stands on a slope"
+    assert found.depth == pytest.approx(1.65, abs=0.1), "over the lowest level before; the median takes the tip off"
+    assert found.share == pytest.approx(found.depth / 3.4, abs=0.05)
     assert 250 <= found.begin < 400 < found.end <= 550
     assert bump(STEPS, np.where(STEPS < 400, 1.0, 5.0)) is None, "a loss that stays up has diverged, not bumped"
     spike = np.full(100, 2.0)
     spike[50] = 9
     assert bump(STEPS, spike) is None, "a single outlier is none"
+
+
+def test_how_long_a_run_goes_on_and_how_far_it_fell_before_do_not_matter():
+    """Twenty times the steps, and a fall from 9 nats before: the same bump, and the same fall after a short flat stretch."""
+    hill = 3 + 0.15 * np.exp(-(((STEPS - 400) / 40) ** 2))
+    long = np.arange(10, 20_010, 10)
+    fallen = np.concatenate([np.linspace(9, 3, 10), hill[10:], np.full(1900, 3.0)])
+    assert bump(STEPS, hill).share == pytest.approx(bump(long, fallen).share, abs=1e-3)
+    assert bump(STEPS, 3 + 0.5 * (hill - 3)) is None, "2.5 %"
+    rises = np.interp(STEPS, [0, 400, 440, 520, 1000], [3, 3, 3.2, 3.08, 3.08])
+    assert bump(STEPS, rises).depth == pytest.approx(0.18, abs=0.02), "one that settles above where it was"
+    early = np.interp(STEPS, [0, 80, 110, 1000], [5, 5, 1, 1])
+    assert transition(STEPS, early).depth == pytest.approx(4, abs=0.1), "a flat stretch of 8 % of the run"
 
 
 def test_whether_accuracy_moved_with_the_loss():

@@ -106,6 +106,7 @@ def test_bad_input_is_one_clear_line_exit_code_2_and_nothing_written(tmp_path, c
         (("show", "task", "mqra"), "did you mean 'mqar'"),
         (("show", "model", "mambo"), "did you mean 'mamba'"),
         (("show", "model", "attention", "width"), "expected name=value"),
+        (("mad", "mambo", "--plan"), "did you mean 'mamba'"),
         (("run", "small.yaml", "--devise", "cpu"), "(?i)no such option"),
         (("run", "small.yaml", "--device", "abacus"), "abacus"),
     ],

@@ -34,10 +34,27 @@ def test_every_page_is_in_the_contents():
     assert sorted(pages_of(site["nav"])) == sorted(expected)
 
 
-def test_the_reference_is_current():
-    spec = importlib.util.spec_from_file_location("reference", DOCS / "reference.py")
+def script(name: str):
+    """A script of the docs, as a module."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.reference() == module.PAGE.read_text(), "write it anew: python docs/reference.py"
+    return module
+
+
+@pytest.mark.parametrize(("name", "write"), [("reference", "reference"), ("atlas", "page")])
+def test_pages_made_from_code_and_tables_are_current(name, write):
+    module = script(name)
+    assert getattr(module, write)() == module.PAGE.read_text(), f"write it anew: python docs/{name}.py"
+
+
+def test_counts_in_the_pages_are_those_of_the_kept_verdicts():
+    module = script("counts")
+    for page in module.PAGES:
+        assert module.written(page) == page.read_text(), "write it anew: python docs/counts.py"
+    text = (DOCS / "reproductions" / "README.md").read_text()
+    for paper, scale, _ in module.folders():
+        assert f"| {paper.name} | {scale} |" in text
+        assert str(len(paper.claims)) in text

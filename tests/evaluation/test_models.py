@@ -1,6 +1,7 @@
 """Finished models, tiny and made here: what they score is what their construction says."""
 
 import json
+import shutil
 import sys
 
 import pandas as pd
@@ -12,8 +13,8 @@ import transformers
 from recollect.analysis.intervals import wilson
 from recollect.cli import app
 from recollect.evaluation import evaluate, forms, open_exported, open_hf
+from recollect.evaluation.asked import QUESTIONS
 from recollect.evaluation.forms import as_tokens
-from recollect.evaluation.questions import QUESTIONS
 from recollect.evaluation.score import score
 from recollect.spec import SpecError
 
@@ -40,7 +41,7 @@ def greedy(model, prompt: torch.Tensor, n: int) -> torch.Tensor:
 def test_a_model_built_to_copy_copies(inducing):
     found = evaluate(open_hf(inducing, "cpu"), ["copy", "ar"], [4, 16, 30], shots=0, rows=32)
     assert (found.accuracy["accuracy"] == 1).all()
-    assert (found.accuracy["answers"] == 1).all()
+    assert (found.accuracy["exact_rows"] == 1).all()
     assert (found.positions["accuracy"] == 1).all()
     assert (found.accuracy["low"] > 0.88).all(), "32 rows tell no more than that"
     copied = found.positions.query("task == 'copy' and length == 16 and tag == 'token'")
@@ -48,14 +49,38 @@ def test_a_model_built_to_copy_copies(inducing):
     assert (copied["count"] == 32).all()
 
 
+def test_a_model_built_to_copy_finds_needles(inducing):
+    """All but the four values of one key: what stood after the key is then four things."""
+    found = evaluate(open_hf(inducing, "cpu"), ["needle"], [8, 60], shots=2, rows=32).accuracy.set_index("task")
+    several = found.index == "needle_multivalue"
+    assert (found[~several][["accuracy", "exact_rows"]] == 1).all(axis=None)
+    assert (found[several]["exact_rows"] < 0.5).all()
+    assert (found["shots"] == 0).all()
+    assert found.loc["needle_multiquery", "tokens"].tolist() == [8 + 8 + 7, 60 + 8 + 7]
+
+
+def test_a_model_is_found_by_its_name_on_the_hub(inducing, tmp_path, monkeypatch):
+    """As one that was downloaded before is found offline: in the cache's layout."""
+    snapshot = tmp_path / "models--some--neox" / "snapshots" / "0123"
+    shutil.copytree(inducing, snapshot)
+    (tmp_path / "models--some--neox" / "refs").mkdir()
+    (tmp_path / "models--some--neox" / "refs" / "main").write_text("0123")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    model = open_hf("some/neox", "cpu")
+    assert model.name == "some/neox"
+    assert evaluate(model, ["copy"], [8], shots=0, rows=4).accuracy["accuracy"].item() == 1
+
+
 def test_what_needs_two_tokens_is_beyond_it(inducing):
     found = evaluate(open_hf(inducing, "cpu"), ["ngram", "phonebook"], [16], shots=0, rows=32).accuracy
-    assert (found["accuracy"] < 0.5).all(), "it matches one token, and names and n-grams need two"
+    assert (found["exact_rows"] < 0.5).all(), "it matches one token, and names and n-grams need two"
 
 
 def test_an_exported_model_is_asked_its_own_task_and_others(recalling):
     model = open_exported(recalling, "cpu")
     own = evaluate(model, rows=32).accuracy.iloc[0]
+    assert own["exact_rows"] == 1
     assert (own["task"], own["accuracy"], own["tokens"]) == ("own", 1.0, 17)
     others = evaluate(model, ["copy", "ar"], [4, 16], shots=0, rows=32).accuracy
     assert (others["accuracy"] == 1).all()
@@ -115,7 +140,8 @@ def test_text_goes_through_the_models_tokenizer(tmp_path, make_neox, monkeypatch
     monkeypatch.setitem(forms.LEXICON, "word", known)
     found = evaluate(open_hf(tmp_path, "cpu"), ["copy"], [10], shots=1, rows=16)
     assert found.accuracy.iloc[0][["form", "tokens"]].tolist() == ["text", 2 * 2 * 11 - 1]
-    assert found.accuracy["accuracy"].item() == 0
+    assert found.accuracy["exact_rows"].item() == 0
+    assert found.accuracy["accuracy"].item() == pytest.approx(0.9)
     curve = found.positions.query("tag == 'token'")["accuracy"].tolist()
     assert curve == [0.0] + [1.0] * 9
     asked_in_tokens = evaluate(open_hf(tmp_path, "cpu"), ["copy"], [10], shots=0, rows=16, form="tokens")
@@ -134,7 +160,8 @@ def test_what_is_no_model_is_said_in_one_line(tmp_path, inducing):
             evaluate(open_hf(folder, "cpu"), **options)
         assert "\n" not in str(caught.value)
 
-    refused("no folder .*; models are not downloaded", tmp_path / "nowhere")
+    refused("no folder .*; name a folder on this machine, or a model of the Hugging Face Hub", tmp_path / "nowhere")
+    refused("no folder 'nobody/nothing' on this machine, and no model of that name can be had", "nobody/nothing")
     refused(r"holds no Hugging Face model: it has no config\.json", tmp_path)
     refused("has no tokenizer, so it cannot be asked in text", inducing, form="text")
     refused("needs 49 different tokens|needs 193 different tokens", inducing, tasks=["copy"], lengths=[64])

@@ -89,6 +89,22 @@ def test_logits_at_answers_are_those_of_the_whole_row(name):
         )
 
 
+def test_the_decoder_tells_answers_apart_that_are_read_at_one_place():
+    model = build(ModelSpec(mixer="mamba", width=16, layers=1, tie=False, head="autoencoder"), 8, 6, seed=0).double()
+    tokens, last = torch.randint(8, (3, 6)), torch.full((3, 6), 5)
+    with torch.no_grad():
+        x = model.hidden(tokens)[:, 5:]  # the one output that all answers are read from
+        place, frequency = torch.arange(6.0)[:, None], 10_000.0 ** (-torch.arange(0, 16, 2) / 16)
+        x = x + torch.stack([(place * frequency).sin(), (place * frequency).cos()], dim=-1).flatten(1).double()
+        for norm, linear in zip(model.decoder.norms, model.decoder.linears, strict=True):
+            x = torch.nn.functional.gelu(linear(norm(x)))
+        expected = model.head(model.norm(x))
+        assert torch.allclose(model(tokens, last), expected, atol=1e-6)
+    assert model.flops(6, 6) > build(model.spec.changed(head="linear"), 8, 6, seed=0).flops(6, 6)
+    with pytest.raises(SpecError, match="has no next token"):
+        model.step(tokens[:, 0], model.initial_state(3))
+
+
 def test_residuals_of_the_published_code():
     x = torch.randn(2, 3, 16, dtype=torch.float64)
     first, second = torch.randn_like(x), torch.randn_like(x)
@@ -285,7 +301,7 @@ def test_canon_layers_stand_in_four_places(mlp):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"mixer": "mamba", "canon": "AB"}, "B stands inside attention, and mamba has no place for it"),
+        ({"mixer": "mamba", "canon": "AB"}, "B is inside attention, which mamba does not have"),
         ({"canon": "C", "mlp": "none"}, "C and D belong to an MLP"),
         ({"canon": "D", "mlp": "identity"}, "C and D belong to an MLP"),
         ({"pattern": "T", "blocks": {"T": ATTENTION}, "canon": "A"}, "give it in `blocks`"),

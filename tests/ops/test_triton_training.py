@@ -107,7 +107,7 @@ def mlp_error(members: int, rows: int, width: int, hidden: int, dtype=torch.floa
 
 def adamw_error(*shape: int, device="cpu") -> float:
     from recollect.ops.adamw import adamw_definition, adamw_scales
-    from recollect.ops.triton import adamw as kernels
+    from recollect.ops.triton import optimisers as kernels
 
     torch.manual_seed(len(shape))
     each = torch.linspace(0, 1, shape[0], dtype=torch.float64, device=device)
@@ -119,7 +119,7 @@ def adamw_error(*shape: int, device="cpu") -> float:
     for number in (1, 2):
         g = torch.randn(shape, device=device)
         scales = adamw_scales(numbers, number)
-        kernels.step(ours[0], g, ours[1], ours[2], scales.float(), True)
+        kernels.adamw_step(ours[0], g, ours[1], ours[2], scales.float(), True)
         adamw_definition(theirs[0], g.double(), theirs[1], theirs[2], scales, True, True)
     return far(ours, theirs)
 

@@ -136,13 +136,13 @@ def test_missing_runs_leave_open_what_rests_on_them():
     evidence = Evidence("tiny", there, 8, {"mamba": 4, "rwkv": 4})
     assert judge(Claim("c", "says", solves("mamba")), evidence).answer == "holds", "another model's runs do not matter"
     verdict = judge(Claim("c", "says", solves("rwkv")), evidence)
-    assert (verdict.answer, verdict.note) == ("runs are missing", "2 of 4 runs of rwkv are there")
+    assert (verdict.answer, verdict.note) == ("runs are missing", "2 of 4 runs of rwkv have ended")
     verdict = judge(Claim("c", "says", solves("h3")), evidence)
     assert verdict.answer == "runs are missing"
     assert "h3" in verdict.note
     nothing = judge(Claim("c", "says", solves("h3")), Evidence("tiny", there.iloc[:0], 8, {"mamba": 4, "rwkv": 4}))
-    assert (nothing.answer, nothing.note) == ("runs are missing", "0 of 8 runs are there")
-    assert judge(Claim("c", "says", solves("mamba")), Evidence("tiny", there, 20)).note == "6 of 20 runs are there"
+    assert (nothing.answer, nothing.note) == ("runs are missing", "0 of 8 runs have ended")
+    assert judge(Claim("c", "says", solves("mamba")), Evidence("tiny", there, 20)).note == "6 of 20 runs have ended"
 
 
 def test_the_final_epoch_decides_and_the_best_is_shown():

@@ -1,18 +1,21 @@
 """One command plans, trains or resumes, draws and judges; and nothing that fails on the way is lost or hidden."""
 
+import dataclasses
 import json
 import subprocess
 import sys
 
 import pandas as pd
 import pytest
+import yaml
 
 import recollect
 from recollect.figures.tables import table_figure
+from recollect.papers import PAPERS
 from recollect.papers import reproduce as module
 from recollect.papers.estimates import best
 from recollect.papers.item import Item, Paper
-from recollect.papers.judge import Claim, Evidence
+from recollect.papers.judge import Claim, Evidence, Verdict
 from recollect.papers.okpekpe2025.decay import DECAY, NEWER
 from recollect.papers.questions import at_least, at_most
 from recollect.papers.reproduce import plans, reproduce, total
@@ -124,7 +127,7 @@ def test_draw_only_trains_nothing_and_says_what_is_missing(made, tmp_path):
     records = made_up(store, out, draw_only=True)
     assert trained(store) == 0
     assert {record["answer"] for record in records} == {"runs are missing"}
-    assert records[0]["note"] == "0 of 4 runs are there"
+    assert records[0]["note"] == "0 of 4 runs have ended"
     assert (out / "one.png").exists()
 
 
@@ -232,3 +235,14 @@ def test_the_commands(tmp_path):
     assert wrong.returncode == 2
     assert "did you mean 'fig1'" in wrong.stderr
     assert len(wrong.stderr.strip().splitlines()) == 1
+
+
+def test_what_does_not_hold_has_a_reason_or_none_is_known():
+    known = yaml.safe_load(module.REASONS.read_text())
+    for name, reasons in known.items():
+        assert reasons.keys() <= PAPERS.find(name).claims.keys()
+    claim = Claim("mamba-is-narrow", "it is", never)
+    verdict = Verdict(claim.name, claim.says, "does not hold", None, {}, "", "medium", 1, 1, 1)
+    assert module.reason("okpekpe2025", verdict).startswith("Likely the task")
+    assert module.reason("retrievit2026", verdict) == "unknown"
+    assert module.reason("okpekpe2025", dataclasses.replace(verdict, answer="holds")) == ""

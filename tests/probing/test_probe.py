@@ -2,15 +2,17 @@
 
 import json
 import re
+from typing import Any
 
-import pandas as pd
 import pytest
 
-from recollect.probing.reference import COLUMNS, MADE, TABLE, about, setting_key, shipped
+from recollect.probing.atlas import PROBE, atlas_study, study_name
+from recollect.probing.reference import KEPT, about, read_table, setting_key, shipped
 from recollect.probing.setting import Setting, baseline, probe_study, small_task
 from recollect.store.store import Store
 from recollect.train.events import Ended
 from recollect.train.loop import train
+from recollect.train.spec import RunSpec
 
 TINY = ("--length", 8, "--pairs", 1, "--vocab", 16, "--width", 8, "--steps", 2, "--seeds", 1)
 
@@ -98,30 +100,32 @@ def test_mqar_is_small_unless_told_otherwise():
     assert small_task("copy", {"pairs": None}) == {"kind": "copy"}
 
 
+def probed(layers: int, mixer: Any = "mamba2", **other: Any) -> list[RunSpec]:
+    """The runs of a probe in its own setting, but for what is told."""
+    return probe_study(
+        "x", [baseline(mixer)], Setting(**{"task": small_task("mqar", {}), "layers": (layers,), **other})
+    ).runs()
+
+
 def test_shipped_windows_are_those_of_the_setting_and_no_other():
-    table = pd.read_csv(TABLE)
-    assert list(table.columns) == ["setting", *COLUMNS]
-    for setting, mixers in MADE:
-        runs = probe_study("x", [baseline(mixer) for mixer in mixers], setting).runs()
-        known = shipped(runs)
-        titles = {run.model.title for run in runs}
-        assert set(known["model"]) == titles, "the table is not of these settings: run benchmarks/reference.py"
-        assert set(known["model.layers"]) == set(setting.layers)
-    assert sum(len(shipped(probe_study("x", [baseline("mamba2")], s).runs())) for s, _ in MADE) == len(table)
-    for other in (
-        {"task": small_task("mqar", {"length": 64})}, {"width": 48}, {"steps": 401}, {"layers": (3,)}
-    ):  # fmt: skip
-        changed = Setting(**{"task": small_task("mqar", {}), **other})
-        assert not len(shipped(probe_study("x", [{"mixer": "mamba2"}], changed).runs())), other
-    assert {"command", "made", "hardware", "versions", "settings"} <= about().keys()
+    table = read_table()
+    assert list(table.columns) == list(KEPT)
+    for name, layers in PROBE.items():
+        known, here = shipped(probed(layers)), table.loc[table["study"] == study_name(name, "tiny")]
+        assert len(known) == len(here) > 0, "the table is not of these settings: recollect atlas makes it"
+        assert set(known["model"]) <= {run.model.title for run in atlas_study(name).runs()}
+    others = ({"task": small_task("mqar", {"length": 64})}, {"width": 48}, {"steps": 401})
+    assert not any(len(shipped(probed(1, **other))) for other in others)
+    assert not len(shipped(probed(3)))
+    assert about().keys() == set(table["study"])
+    assert all({"made", "hardware", "versions", "runs"} <= one.keys() for one in about().values())
 
 
 def test_a_shipped_run_can_be_repeated():
-    table = pd.read_csv(TABLE)
-    quick = table[(table["status"] == "solved") & (table["model.layers"] == 1)].sort_values("step").iloc[0]
+    table = read_table().loc[lambda table: table["study"] == "atlas.probe"]
+    quick = table[(table["status"] == "solved")].sort_values("step").iloc[0]
     wanted = (quick["train.lr"], quick["train.seed"])
-    setting, mixers = MADE[0]
-    runs = probe_study("x", [baseline(mixer) for mixer in mixers], setting).runs()
+    runs = atlas_study("probe").runs()
     (run,) = [r for r in runs if r.model.title == quick["model"] and (r.train.lr, r.train.seed) == wanted]
     assert setting_key(run) == quick["setting"]
     (ended,) = [event for event in train([run]) if isinstance(event, Ended)]

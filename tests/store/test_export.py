@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 import recollect
 from recollect import Study
@@ -125,7 +126,9 @@ def test_own_mixers_travel_along(tmp_path, monkeypatch):
     Path("model").rename("elsewhere/model")
     monkeypatch.chdir("elsewhere")
     assert made.same
-    mixer, x = load("model").layers[0].mixer, torch.ones(1, 2, 8)
+    with pytest.raises(ValidationError, match=r"mine.py:Mean is code that is not part of recollect.*--trust"):
+        load("model")
+    mixer, x = load("model", trust=True).layers[0].mixer, torch.ones(1, 2, 8)
     torch.testing.assert_close(mixer(x), mixer.out(2 * x.cumsum(1)))
 
 

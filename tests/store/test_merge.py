@@ -110,10 +110,10 @@ def test_a_failure_that_another_store_got_past_is_forgotten(two):
 def test_an_error_in_the_middle_leaves_the_store_as_it_was(two):
     here, there = two
     with sqlite3.connect(there.path) as db:
-        db.execute("DROP TABLE study_runs")
+        db.execute("ALTER TABLE study_runs RENAME COLUMN run TO other")
     db.close()
     before = here._query("SELECT * FROM runs"), here.studies()
-    with pytest.raises(StoreError, match=r"cannot merge .*there.sqlite: no such table"):
+    with pytest.raises(StoreError, match=r"cannot merge .*there.sqlite: no such column"):
         merge(here, [there.path])
     assert (here._query("SELECT * FROM runs"), here.studies()) == before
 

@@ -15,6 +15,7 @@ from recollect.spec import SpecError, Stopped
 from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store
 from recollect.study.executors.base import Resources
+from recollect.study.executors.placing import files_of, placed
 from recollect.study.executors.ray import Ray, knock
 from recollect.study.run import run
 from recollect.study.spec import Study
@@ -133,6 +134,54 @@ def test_the_command_line_runs_on_a_cluster(here, cluster):
     run(study(steps=50), store=alone, device="cpu", workers=1, progress=False)
     for a, b in zip(frames(Store("ray.sqlite")), frames(alone), strict=True):
         pd.testing.assert_frame_equal(a, b, check_exact=True)
+
+
+@pytest.mark.long
+def test_a_study_whose_driver_is_killed_goes_on_from_the_store(here, cluster):
+    (here / "s.yaml").write_text(study(steps=300).to_yaml())
+    words = [
+        sys.executable,
+        "-m",
+        "recollect.cli",
+        "run",
+        "s.yaml",
+        "--store",
+        "ray.sqlite",
+        "--checkpoint-every",
+        "0.2",
+    ]
+    words += ["--cohort", "3", "--executor", "ray", "--address", cluster.address]
+    store, alone = Store("ray.sqlite", create=True), Store("alone.sqlite", create=True)
+    run(study(steps=300), store=alone, device="cpu", workers=1, cohort=3, progress=False)
+    driver = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    while not store.checkpoints.exists():
+        assert driver.poll() is None
+        time.sleep(0.05)
+    driver.kill()
+    driver.wait()
+    assert len(store.done()) < 12
+    subprocess.run(words, check=True, capture_output=True)
+    for a, b in zip(frames(store), frames(alone), strict=True):
+        pd.testing.assert_frame_equal(a, b, check_exact=True)
+    assert not store.checkpoints.exists()
+
+
+@pytest.mark.parametrize("name", ["../x.py", "a/../../x.py", "/tmp/x.py"])
+def test_a_file_that_would_lie_outside_the_folder_of_a_node_is_refused(tmp_path, name):
+    with pytest.raises(SpecError, match="would lie outside"), placed({name: b""}, tmp_path / "a" / "b"):
+        pass
+    assert not list(tmp_path.rglob("x.py"))
+
+
+def test_a_file_outside_the_working_directory_gets_a_name_inside_it_on_a_node(here, monkeypatch):
+    (here / "below").mkdir()
+    monkeypatch.chdir(here / "below")
+    asked = study().changed(model={"mixer": "../own.py:Own", "width": 16, "layers": 1})
+    (name,) = files_of(asked.runs()[0])
+    assert ".." not in name
+    with placed(files_of(asked.runs()[0]), here / "node"):
+        assert [path.name for path in (here / "node").rglob("*.py")] == ["own.py"]
+        assert Path.cwd() == here / "node"
 
 
 def silent_port() -> socket.socket:

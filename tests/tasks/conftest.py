@@ -64,7 +64,7 @@ EXAMPLES: list[dict] = [
     {"kind": "modular", "brackets": True},
     {"kind": "modular", "brackets": True, "modulus": 3, "length": 9},
     {"kind": "stacks", "operations": 30},
-    {"kind": "stacks", "stacks": 2, "symbols": 4, "operations": 25},
+    {"kind": "stacks", "stacks": 2, "symbols": 4, "operations": 3},
     {"kind": "hops"},
     {"kind": "hops", "nodes": 3, "hops": 7, "names": 5},
     {"kind": "mad_recall"},

@@ -10,6 +10,7 @@ import pytest
 
 from recollect.tasks import TASKS, Task, as_task
 from recollect.tasks.base import largest_share
+from recollect.tasks.mad_memorization import values_of
 
 Row = tuple[list[int], list[int]]
 """A row's tokens, and its scored answers."""
@@ -80,7 +81,7 @@ OFFERED: dict[str, Offered] = {
     "modular": lambda task, row: (list(range(1, 1 + task.modulus)), row[1]),  # the first, 0, is what products have most often
     "stacks": pushed, "hops": lambda task, row: (sorted({*row[0][: 2 * task.nodes]}), row[1]),
     "mad_recall": recalled, "mad_noisy": recalled, "mad_fuzzy": recalled,
-    "mad_memorization": lambda task, row: (task._values.tolist(), row[1]),
+    "mad_memorization": lambda task, row: (values_of(0, task.keys, task.keys + 1).tolist(), row[1]),
     "mad_compression": lambda task, row: (row[0], row[1]),
     "mad_selective_copy": lambda task, row: ([t for t in row[0] if t < task.vocab - 2], row[1]),
     "copy": lambda task, row: ([tuple(sorted(row[1]))], [tuple(row[1])]),  # its letters, in any order: say, sorted

@@ -177,7 +177,7 @@ def test_a_base_task_says_what_is_missing():
         ),
         (
             {"kind": "duplicates", "n": 3, "symbols": 2, "k": 4, "variant": "released"},
-            "n = 3 different symbols, of which there are 2",
+            "n = 3 different symbols, but there are only 2",
         ),
         ({"kind": "position", "symbols": 30}, "symbols 30 are too few for a permutation of length 200"),
         ({"kind": "selective_copy", "length": 8}, "items 16 do not fit length 8"),

@@ -84,7 +84,7 @@ def read_twice(offset: int, at: Callable[[Tensor], Tensor] = torch.zeros_like) -
 def test_unanswerable_query():
     message = broken("sources", changed(answers=lambda b: 9 + (b.answers - 8) % 8))
     assert message.startswith("the source does not hold the answer: row 0, answer 0: source ")
-    with pytest.raises(AssertionError, match=r"unanswerable: another token is asked .*: row \d+, answer 0: position 6"):
+    with pytest.raises(AssertionError, match=r"unanswerable: the query is not .*: row \d+, answer 0: position 6"):
         RULES["answerable"](changed(tokens=elsewhere)(), keyed=True)
     with pytest.raises(AssertionError, match=r"unanswerable: no source: row \d+, answer 0: asked"):
         RULES["answerable"](changed(source=lambda b: b.source.where(b.source > 1, -1))(), keyed=True)
@@ -100,7 +100,7 @@ def test_label_off_by_one():
     assert broken("alignment", wrong).startswith(
         "the token fed next is not the answer: row 3, answer 0: position 3, next"
     )
-    with pytest.raises(AssertionError, match="another token is asked than the one before the source: row 0, answer 0"):
+    with pytest.raises(AssertionError, match="the query is not the token before the source: row 0, answer 0"):
         RULES["answerable"](changed(positions=lambda b: b.positions - 1)(), keyed=True)
 
 

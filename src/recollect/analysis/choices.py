@@ -1,8 +1,8 @@
 """Which of several right answers a model gives (Pantazopoulos et al., figures 5, 6, 14 to 16).
 
 In the duplicates task the query stands once in each of s segments, each time before another k-gram, and the model decodes k
-tokens on its own. Measurements keep what came out as slices with the tag `chosen.s`, by segment; s itself stands for a
-prediction that matches no segment's k-gram.
+tokens on its own. Measurements record the outcome as slices with the tag `chosen.s`, by segment; the value s means
+a prediction that matches no segment's k-gram.
 
     error rate = share of predictions that match none        preference rate of a segment = share that match its k-gram
 """
@@ -56,9 +56,9 @@ def duplicate_measures(slices: pd.DataFrame) -> pd.DataFrame:
 
 
 def preference_matrix(slices: pd.DataFrame) -> pd.DataFrame:
-    """Preference rates: a row for each number of segments, a column for each segment (from 1); all runs taken together.
+    """Preference rates: a row for each number of segments, a column for each segment (from 1); over all runs.
 
-    NaN where there is no such segment. What a row lacks to 1 is the error rate.
+    NaN where there is no such segment. One minus the sum of a row is the error rate.
     """
     found = choices(slices)
     totals = found.groupby("segments")["count"].sum()

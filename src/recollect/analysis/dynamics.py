@@ -1,13 +1,14 @@
 """What a loss curve shows: plateaus, the fall after one, a bump; and whether accuracy moved with it.
 
 Okpekpe & Orvieto (section 6, after Olsson et al. 2022) describe curves that stay flat, change suddenly and settle again,
-with or without a gain in accuracy. Here, on a curve freed of single outliers (a running median of five points):
+with or without a gain in accuracy. Here, after a running median of five points, which removes single outliers:
 
-    plateau     a stretch of at least a tenth of the run in which the loss moves by at most 5 % of its range in the run
+    plateau     a stretch of at least 6 % of the run in which the loss moves by at most 5 % of its range in the run
     transition  the largest fall from a plateau to the next one, or to the end of the run; at least 10 % of the range
-    bump        the largest rise above what was reached before that is made up for afterwards; at least 5 % of the range
+    bump        the largest rise above what was reached before, of which at least half is made up for afterwards; at least 3 % of
+                the level before and 0.05 nats: neither the length of the run nor how far it fell before matters
 
-A smooth curve has no plateau but at its end, and so no transition. Retrievit's uninformed loss is log(length) / 2.
+A smooth curve has a plateau only at its end, and so no transition. Retrievit's uninformed loss is log(length) / 2.
 """
 
 import math
@@ -47,7 +48,7 @@ class Change:
     depth: float
     """How far the loss falls, or how high the bump is."""
     share: float
-    """The depth as a share of the curve's range."""
+    """The depth as a share of the level before."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Across:
     moved: bool
 
 
-def plateaus(steps: ArrayLike, loss: ArrayLike, tolerance: float = 0.05, least: float = 0.1) -> list[Plateau]:
+def plateaus(steps: ArrayLike, loss: ArrayLike, tolerance: float = 0.05, least: float = 0.06) -> list[Plateau]:
     """The flat stretches of a curve in order; none overlap."""
     x, y = _smooth(steps, loss)
     allowed, span = tolerance * np.ptp(y), least * (x[-1] - x[0])
@@ -86,24 +87,21 @@ def transition(steps: ArrayLike, loss: ArrayLike, least: float = 0.1) -> Change 
     if before is None or depth <= 0 or depth < least * np.ptp(y):
         return None
     later = (x >= before.end) & (y <= before.level - depth / 2)
-    return Change(before.end, float(x[later][0]), end, depth, depth / float(np.ptp(y)))
+    return Change(before.end, float(x[later][0]), end, depth, depth / before.level)
 
 
-def bump(steps: ArrayLike, loss: ArrayLike, least: float = 0.05) -> Change | None:
-    """The largest temporary rise, where its height is at least this share of the curve's range.
-
-    The height is measured from the lowest point before the top or from the lowest after it, whichever is higher.
-    """
+def bump(steps: ArrayLike, loss: ArrayLike, least: float = 0.03, nats: float = 0.05) -> Change | None:
+    """The largest rise above the lowest level before of which at least half is made up for afterwards, where it is at least this
+    share of that level, and at least so many nats."""
     x, y = _smooth(steps, loss)
-    before, after = np.minimum.accumulate(y), np.minimum.accumulate(y[::-1])[::-1]
-    height = y - np.maximum(before, after)
-    top = int(height.argmax())
-    if height[top] <= 0 or height[top] < least * np.ptp(y):
+    level, after = np.minimum.accumulate(y), np.minimum.accumulate(y[::-1])[::-1]
+    rise = np.where(y - after >= (y - level) / 2, y - level, 0.0)
+    top = int(rise.argmax())
+    if rise[top] < max(least * level[top], nats):
         return None
-    base = y[top] - height[top]
-    begin = x[:top][y[:top] <= base][-1]
-    end = x[top:][y[top:] <= base][0]
-    return Change(float(begin), float(x[top]), float(end), float(height[top]), float(height[top] / np.ptp(y)))
+    begin = x[:top][y[:top] <= level[top]][-1]
+    end = x[top:][y[top:] <= y[top] - rise[top] / 2][0]
+    return Change(float(begin), float(x[top]), float(end), float(rise[top]), float(rise[top] / level[top]))
 
 
 def accuracy_across(steps: ArrayLike, accuracy: ArrayLike, change: Change, least: float = 0.05) -> Across:
@@ -119,7 +117,7 @@ def dynamics(curves: pd.DataFrame, loss: str = "test_loss") -> pd.DataFrame:
     """One row per run: its first plateau, its transition with accuracy on both sides, and its bump with accuracy likewise.
 
     Columns `plateau_start`, `_end`, `_level`; `transition_begin`, `_step`, `_end`, `_depth`, `_share`, `_before`, `_after`,
-    `_moved`; and `bump_..` in the same way. What a curve does not have is NaN, and moved nothing.
+    `_moved`; and `bump_..` in the same way. What a curve does not have is NaN, with `_moved` False.
     """
     rows = []
     for run, curve in curves.sort_values("step").groupby("run", sort=False):
@@ -150,7 +148,7 @@ def leaves(steps: ArrayLike, loss: ArrayLike, level: float, margin: float = 0.02
 
 
 def _smooth(steps: ArrayLike, values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Steps, and the running median of the values; near the ends over the points there are."""
+    """Steps, and the running median of the values; near the ends over the available points."""
     x, y = np.asarray(steps, float), np.asarray(values, float)
     if len(x) == 0 or len(x) != len(y) or (np.diff(x) <= 0).any():
         raise ValueError(f"a curve needs increasing steps and as many values; got {len(x)} steps and {len(y)} values")

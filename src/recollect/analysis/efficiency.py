@@ -1,9 +1,9 @@
 """How many examples a model needs: the examples (or steps) seen when accuracy first reaches a threshold, and their ratios.
 
-A run that has not reached it when it ends is *right-censored*: it needs more than it has seen, and nothing else is known. The
+A run that ends before it reaches the threshold is *right-censored*: all that is known is that it needs more examples. The
 median over runs is therefore Kaplan and Meier's (1958): with d_i runs reaching the threshold at time t_i of the n_i that were
 still under way, S(t) = prod_{t_i <= t} (1 - d_i / n_i), and the median is the first t with S(t) <= 1/2; infinite where there is
-none. A run that diverged never reaches it: it stays under way for ever.
+none. A run that diverged never reaches it: its time is infinite.
 """
 
 import math
@@ -29,13 +29,14 @@ class Ratio:
     """How many times as many examples one model needs as another."""
 
     value: float
-    """The ratio of medians, or the bound that the runs leave it; NaN where they leave none."""
+    """The ratio of medians, or its bound where a median is unknown; NaN where both are."""
     low: float
     """Lower end of its 90 % interval over seeds; 0 where it is open."""
     high: float
     """Upper end; infinite where it is open."""
     bound: Bound
-    """`at least`: fewer than half of the first model's runs got there; `at most`: of the second's; `unknown`: of both."""
+    """`at least`: fewer than half of the first model's runs reached the threshold; `at most`: of the second's; `unknown`: of
+    both."""
 
 
 def times(
@@ -60,7 +61,7 @@ def times(
 
 
 def median_time(time: ArrayLike, reached: ArrayLike) -> float:
-    """The median of right-censored times; infinite where fewer than half of the runs can be said to get there."""
+    """The median of right-censored times; infinite where fewer than half of the runs are known to reach the threshold."""
     t, hit = np.asarray(time, float), np.asarray(reached, bool)
     surviving = 1.0
     for now in np.unique(t[hit]):
@@ -71,7 +72,8 @@ def median_time(time: ArrayLike, reached: ArrayLike) -> float:
 
 
 def fastest_rate(timed: pd.DataFrame, by: Sequence[str] = ("configuration",)) -> pd.DataFrame:
-    """The rows of `times` at the learning rate with the least median in each group; of equal ones, where most get there."""
+    """The rows of `times` at the learning rate with the least median in each group; in a tie, the one at which most runs reach
+    it."""
     return at_best_rates(timed, by, rank=lambda runs: (_median(runs), -float(np.mean(runs["reached"].to_numpy()))))
 
 
@@ -107,7 +109,7 @@ def efficiency_ratio(first: pd.DataFrame, second: pd.DataFrame, pooled: Pool | N
 
 
 def log_times(timed: pd.DataFrame, by: Sequence[str]) -> list[list[float]]:
-    """log10 of the times of the runs that got there, for each group: what a pool of their variances is made of."""
+    """log10 of the times of the runs that reached the threshold, per group: the samples for a pool of their variances."""
     return [list(np.log10(rows["time"])) for _, rows in groups(timed.loc[timed["reached"].astype(bool)], by)]
 
 

@@ -1,7 +1,7 @@
 """What the embeddings of position tokens look like (Pantazopoulos et al., figures 9 to 11 and 20 to 22).
 
-`x` (positions, width) holds one embedding per position, in order. The paper calls a spiral what runs around a centre as the
-position grows: here the angle of a point in the plane of the first two principal components, taken around the mean, and
+`x` (positions, width) holds one embedding per position, in order. The paper calls a curve around a centre a spiral. Here it is
+measured by the angle of a point in the plane of the first two principal components, taken around the mean, and
 
     monotone = |sum of the angle's changes from position to position| / sum of their sizes
 
@@ -21,7 +21,7 @@ from recollect.spec import SpecError
 
 @dataclass(frozen=True)
 class Spiral:
-    """How much embeddings run around their mean as the position grows."""
+    """How much the embeddings circle around their mean as the position grows."""
 
     monotone: float
     """The net angle over the angle travelled, in [0, 1]."""
@@ -73,7 +73,7 @@ def neighbour_distance(
 ) -> np.ndarray:
     """The mean |i - j| between a position i and its K nearest neighbours j in the embedding, for each K.
 
-    The paper does not say nearest in which sense: cosine here, as in its heatmaps, or euclidean.
+    The paper does not state the distance: cosine here, as in its heatmaps, or euclidean.
     """
     points = _points(x)
     n = len(points)

@@ -14,7 +14,7 @@ def gate_traces(curves: pd.DataFrame) -> pd.DataFrame:
 
 def fusion(traces: pd.DataFrame) -> pd.DataFrame:
     """One row per run, at its end: the mean gate of the `shallow` and of the `deep` half of its layers, and the rank
-    `correlation` of a gate's size with its depth (1: ever more open; NaN where all are the same)."""
+    `correlation` of a gate's size with its depth (1: each layer more open than the one before; NaN where all are equal)."""
     last = traces.loc[traces["step"] == traces.groupby("run")["step"].transform("max")]
     rows = []
     for run, layers in last.groupby("run", sort=False):

@@ -1,7 +1,7 @@
 """How much a number varies with the seed: lowest, highest, and a 95 % bootstrap interval.
 
-The bootstrap draws as many seeds as there are, with replacement, many times over, and takes the middle 95 % of what comes
-out (Efron & Tibshirani 1993). Its draws are always the same, so that a number does not change when it is asked for again.
+The bootstrap draws as many seeds as there are, with replacement, many times over, and takes the middle 95 % of the
+results (Efron & Tibshirani 1993). Its draws are always the same, so that a number does not change when it is computed again.
 """
 
 import math
@@ -17,7 +17,7 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True)
 class Spread:
-    """A mean over seeds and how far they lie apart."""
+    """A mean over seeds and how much they differ."""
 
     mean: float
     min: float
@@ -31,7 +31,7 @@ class Spread:
 
 
 def spread(values: ArrayLike) -> Spread:
-    """The spread of one number per seed; what is NaN is left out."""
+    """The spread of one number per seed; NaN is left out."""
     known = np.asarray(values, float)
     known = known[~np.isnan(known)]
     if len(known) == 0:
@@ -54,8 +54,8 @@ def bootstrap(n: int, statistic: Callable[[np.ndarray], float], count: int = RES
     return float(low), float(high)
 
 
-def wilson(right: int, n: int) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson 1927), which is sensible at 0 and 1 too; NaN of nothing."""
+def wilson(right: float, n: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson 1927), which is also valid at 0 and 1; NaN where n is 0."""
     if n == 0:
         return float("nan"), float("nan")
     z = 1.959964

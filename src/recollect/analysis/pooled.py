@@ -1,12 +1,12 @@
-"""Intervals of a mean over few seeds, with a variance that is borrowed from other configurations; of shares, and differences.
+"""Intervals of a mean over few seeds, with a variance borrowed from other configurations; and of shares and differences.
 
 Three seeds say little about their own variance. The configurations of an item are trained alike, so that each can borrow from
 the others: the variance of configuration i, with d_i = seeds - 1, is taken as (Smyth 2004, "moderated" variance)
 
     (d_0 s_0^2 + d_i s_i^2) / (d_0 + d_i)    with Student's t of min(d_0 + d_i, sum of all d) degrees of freedom
 
-where s_0 and d_0 are estimated from how alike the s_i are: d_0 is infinite (one variance for all) where they differ no more than
-chance makes them, and near 0 (each its own) where they differ much. The interval shrinks with seeds, and with configurations.
+where s_0 and d_0 are estimated from how much the s_i vary: d_0 is infinite (one variance for all) where they differ no more than
+by chance, and near 0 (each its own) where they differ much. The interval shrinks with seeds, and with configurations.
 
 An accuracy p cannot leave [0, 1] and varies less near its ends: its variance is pooled as a share of p (1 - p), with p taken no
 nearer to an end than END, and is never below FLOOR of that, which is the noise of a test of 10,000 answers. Without these, seeds
@@ -37,7 +37,7 @@ _PRIOR = (*range(1, 13), 16, 24, 32, 64, 128)
 
 @dataclass(frozen=True)
 class Pool:
-    """What several configurations say about the variance between seeds."""
+    """The variance between seeds, estimated from several configurations."""
 
     variance: float
     """s_0^2, in units of the scale."""

@@ -23,10 +23,10 @@ class SerialPosition:
 
 
 def position_matrix(slices: pd.DataFrame, points: int = 20, tag: str = "position") -> pd.DataFrame:
-    """Accuracy by progress (rows: 1/points .. 1) and position (columns), over all runs in `slices` taken together.
+    """Accuracy by progress (rows: 1/points .. 1) and position (columns), over all runs in `slices`.
 
-    Needs accuracy by tag at each measurement (`train.slices: always`). At each progress counts the last measurement up to
-    there, or the first of all; NaN where no row asked for a position.
+    Needs accuracy by tag at each measurement (`train.slices: always`). At each progress the last measurement up to
+    there counts, or the first one; NaN where no row has that position as its target.
     """
     progress = np.arange(1, points + 1) / points
     if slices.empty:

@@ -2,7 +2,7 @@
 
 A rate is judged by all of its runs. Unless a caller ranks rates otherwise, the best one has the highest mean accuracy on
 validation rows at the end of training (on test rows where runs are older than validation rows). A run that diverged before it
-could be measured adds nothing, as it recalls nothing. Of equally good rates the smallest counts.
+could be measured counts as accuracy 0. Among equally good rates the smallest is the best.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ def mean_accuracy(runs: pd.DataFrame) -> float:
 
 
 def best_rate(runs: pd.DataFrame, rank: Rank | None = None) -> float:
-    """The learning rate whose runs have the highest mean accuracy, or the least `rank`; of equal ones the smallest."""
+    """The learning rate whose runs have the highest mean accuracy, or the least `rank`; in a tie the smallest."""
     if rank is None:
         judged = runs["accuracy"].astype(float)
         if "final.valid" in runs:

@@ -16,7 +16,7 @@ def at_best_rate(
 ) -> pd.DataFrame:
     """One row per group: its best learning rate `lr`, and accuracy there over seeds (mean, min, max, bootstrap low and high).
 
-    `rates`: the best among these only (to 1 %). `parameters` come along where the frame has them.
+    `rates`: the best among these only (to 1 %). `parameters` are included where the frame has them.
     """
     known = with_accuracy(runs)
     if rates is not None:

@@ -1,9 +1,9 @@
 """How much a badly chosen learning rate costs, beside the window: sensitivity, share of diverged runs, best rate.
 
-Sensitivity (Wortsman et al. 2023) is what is lost on average when the rate is drawn at random, evenly on a logarithmic axis, from
+Sensitivity (Wortsman et al. 2023) is the average loss from drawing the rate at random, evenly on a logarithmic axis, from
 a fixed range: E[min(loss at the rate, loss before training)] - the least loss at any rate of the range. A curve that does not
 depend on the rate has 0. By accuracy it is the highest accuracy in the range, less the mean over the range. Rates in between are
-interpolated; where a sweep does not cover the range nothing is said.
+interpolated; it is NaN where a sweep does not cover the range.
 """
 
 import math
@@ -15,7 +15,7 @@ import pandas as pd
 from recollect.analysis.intervals import bootstrap, wilson
 
 RANGE = (3e-4, 1e-1)
-"""The learning rates over which sensitivity is meant, wherever a caller does not say others."""
+"""The default range of learning rates for sensitivity."""
 
 
 def sensitivity(rates: np.ndarray, losses: np.ndarray, low: float = RANGE[0], high: float = RANGE[1]) -> float:
@@ -49,7 +49,7 @@ def beside_window(runs: pd.DataFrame, resamples: int) -> dict[str, float]:
 
 
 def _numbers(runs: pd.DataFrame, column: str, otherwise: float | np.ndarray) -> np.ndarray:
-    """A column as numbers, and what stands for those that are missing."""
+    """A column as numbers, with `otherwise` for those that are missing."""
     found = runs[column].to_numpy(float)
     return np.where(np.isnan(found), otherwise, found)
 
@@ -72,7 +72,11 @@ def _with_interval(
     if np.isnan(values).all():
         return dict.fromkeys((name, f"{name}_low", f"{name}_high"), float("nan"))
 
+    whole = not np.isnan(values).any()
+
     def of(draw: np.ndarray) -> float:
+        if whole:  # several times faster
+            return statistic(rates, values[:, draw].mean(axis=1))
         tried = ~np.isnan(values[:, draw]).all(axis=1)
         return statistic(rates[tried], np.nanmean(values[tried][:, draw], axis=1))
 

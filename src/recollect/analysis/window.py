@@ -1,12 +1,12 @@
-"""The learning-rate window: over how many decades of learning rate does a model reach the accuracy asked for?
+"""The learning-rate window: over how many decades of learning rate does a model reach the threshold?
 
 Accuracy is interpolated linearly between the grid's rates on a logarithmic axis; the window is the widest stretch on which
 it stays at or above the threshold. A window that touches an end of the grid is open there: its true width is at least that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from recollect.analysis.rates import best_rate, with_accuracy
 from recollect.analysis.sensitivity import beside_window
 
 THRESHOLD = 0.95
-"""The accuracy from which a model counts as recalling, wherever a study or a caller does not say another."""
+"""The accuracy from which a model counts as recalling, unless a study or a caller gives another."""
 ZOOLOGY_RATES = tuple(float(x) for x in np.logspace(-4, -2, 4))
 """The four learning rates that Zoology tried."""
 
@@ -26,9 +26,9 @@ class Stretch(NamedTuple):
     """A stretch of a curve on which it stays at or above a threshold."""
 
     first: int
-    """The place of its first point among the curve's points."""
+    """The index of its first point on the curve."""
     last: int
-    """The place of its last point."""
+    """The index of its last point."""
     low: float
     """Where the interpolated curve comes up to the threshold: the first point's x where none lies before it."""
     high: float
@@ -55,7 +55,7 @@ class Window:
     open_high: bool
     """Whether it goes on above the largest rate tried."""
     area: float
-    """Mean accuracy over the decades tried: the area under accuracy against log rate, by their number."""
+    """Mean accuracy over the decades tried: the area under accuracy against log rate, divided by the number of decades."""
     best: float
     """The highest accuracy at any rate tried."""
     zoology_finds: bool
@@ -142,6 +142,11 @@ def windows(
     return pd.DataFrame(rows)
 
 
+def decades_text(row: Mapping[str, Any]) -> str:
+    """The width of a window, with a sign where it goes on beyond the grid."""
+    return ("≥ " if True in (row["open_low"], row["open_high"]) else "") + f"{row['decades']:.2f}"
+
+
 def _checkpoint_window(runs: pd.DataFrame, threshold: float) -> Window:
     """The window of the best accuracy that each run had at any measurement, or of the last one where no other is known."""
     best = (
@@ -161,7 +166,11 @@ def _window_where_known(rates: np.ndarray, accuracy: np.ndarray, threshold: floa
 def _bootstrap(rates: np.ndarray, values: np.ndarray, threshold: float, resamples: int) -> tuple[float, float]:
     """A 95 % interval of the mean curve's width, seeds drawn with replacement."""
 
+    whole = not np.isnan(values).any()
+
     def width(draw: np.ndarray) -> float:
+        if whole:  # several times faster
+            return window(rates, values[:, draw].mean(axis=1), threshold).decades
         tried = ~np.isnan(values[:, draw]).all(axis=1)
         return window(rates[tried], np.nanmean(values[tried][:, draw], axis=1), threshold).decades
 

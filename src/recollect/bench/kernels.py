@@ -1,4 +1,4 @@
-"""Whether the kernels that are installed are right on this machine, and how fast they are.
+"""Whether the installed kernels are correct on this machine, and how fast they are.
 
 Each form of an op computes its result and its gradients, which are compared with those of the op's definition in float64.
 """
@@ -29,9 +29,9 @@ from recollect.ops.ssd import ssd, ssd_definition
 from recollect.ops.wkv import wkv, wkv_definition
 
 ALLOWED = {torch.bfloat16: external.TOLERANCE, torch.float32: 1e-4}
-"""The largest relative error of a right kernel, ||difference|| / ||definition||, by the precision it computes in."""
+"""The largest relative error of a correct kernel, ||difference|| / ||definition||, by the precision it computes in."""
 PYTORCH, TRITON, FLA, MAMBA = "recollect, PyTorch", "recollect, Triton", "fla", "mamba-ssm"
-"""Whose forms there are; fla is flash-linear-attention."""
+"""The libraries that implement an op; fla is flash-linear-attention."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Checked:
-    """One form of an op: what came of it here."""
+    """One implementation of an op, as measured here."""
 
     op: str
     form: str
@@ -63,7 +63,8 @@ class Checked:
 
 @dataclass(frozen=True)
 class Case:
-    """An op: its inputs, its definition, our form, and mamba-ssm's where it has one. `wide` names inputs that stay in float32."""
+    """An op: its inputs, its definition, our form, and mamba-ssm's where it has one. `wide`: the names of inputs that stay in
+    float32."""
 
     inputs: Callable[[Size], list[Tensor]]
     definition: Callable[..., Tensor]
@@ -75,7 +76,7 @@ class Case:
 
 
 def check(op: str, device: torch.device, size: Size) -> Iterator[Checked]:
-    """Every form of an op on a device, right or wrong, in 16-bit precision on a GPU and in float32 on a CPU."""
+    """Every implementation of an op on a device, correct or not, in 16-bit precision on a GPU and in float32 on a CPU."""
     case = CASES[op]
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     torch.manual_seed(0)
@@ -89,7 +90,7 @@ def check(op: str, device: torch.device, size: Size) -> Iterator[Checked]:
 
 
 Form = tuple[str, str, str, Callable[[], list[Tensor]]]
-"""Whose form, of which version, why it cannot be tried, and what gives its result and gradients."""
+"""The library, its version, why it cannot be tried, and a function that returns its result and gradients."""
 
 
 def _forms(op: str, case: Case, tensors: list[Tensor], direction: Tensor) -> Iterator[Form]:
@@ -100,7 +101,7 @@ def _forms(op: str, case: Case, tensors: list[Tensor], direction: Tensor) -> Ite
         reason = off_gpu if importlib.util.find_spec("triton") else "Triton is not installed"
         yield TRITON, version, reason, _switched(lambda: _results(case.ours, tensors, narrow), triton="1")
     if op in external.OFFERS:
-        # Where training would not even try them (external.usable), they are tried here: that is the question.
+        # They are tried even where training would not use them (external.usable).
         reason = off_gpu if external.INSTALLED else "flash-linear-attention 0.6 or later is not installed"
         yield FLA, external.VERSION or "-", reason, lambda: _fla(op, case, tensors, narrow)
     if case.mamba is not None:
@@ -117,7 +118,7 @@ def _checked(
         found = run()
         output, *gradients = [_error(a, b) for a, b in zip(found, expected, strict=True)]
         seconds = timed(run, device)
-    except Exception as error:  # of whatever kind: that is what is asked
+    except Exception as error:  # of any kind: it is the result
         return Checked(op, form, version, "fails", note=f"{type(error).__name__}: {error}".splitlines()[0])
     worst = max(gradients)
     right = output < allowed and worst < allowed  # NaN is not right

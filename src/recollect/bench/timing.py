@@ -29,7 +29,7 @@ from recollect.train.spec import RunSpec
 from recollect.train.speed.graph import WARM
 
 SECONDS = 0.5
-"""How long a measurement goes on, at least."""
+"""The least seconds of a measurement."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What the machine can do at best."""
+    """The highest rates of the machine."""
 
     flops: float
     """Operations per second of a large matrix product."""
@@ -87,7 +87,7 @@ class Row:
     members: int
     """0: one run at a time, the plain loop."""
     ms: float
-    """Milliseconds per run and step; not a number where memory was too small."""
+    """Milliseconds per run and step; NaN where memory was too small."""
     speedup: float = float("nan")
     """Over one run at a time."""
     first_step_s: float = float("nan")
@@ -107,7 +107,7 @@ class Row:
 
 
 def ceilings(device: torch.device) -> Ceilings:
-    """Measure the machine: a matrix product in its shortest useful precision, and a copy."""
+    """Measure the machine: a matrix product in its lowest useful precision, and a copy."""
     cuda = device.type == "cuda"
     n, dtype = (8192, torch.bfloat16) if cuda else (1024, torch.float32)
     a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
@@ -132,7 +132,7 @@ def bench(setting: Setting, sizes: list[int], device: torch.device, best: Ceilin
 
 
 def timed(step: Callable[[], object], device: torch.device) -> float:
-    """Seconds a call takes, in the median of three spells, once warm."""
+    """Seconds per call: the median of three measurements, after a warm-up."""
 
     def spell(calls: int) -> float:
         started = _now(device)

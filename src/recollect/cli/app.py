@@ -1,38 +1,86 @@
 """The application and its entry point. No file of the command line imports torch at its head: `--help` answers at once."""
 
+import atexit
+import os
 import signal
 import sys
-from typing import Annotated
+import threading
+from contextlib import suppress
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 import recollect
 from recollect.spec import Stopped, UserError
+from recollect.spec.errors import place_in_own_code
 
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich")
-console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)  # a file has room
-problems = Console(stderr=True, highlight=False)
+
+
+class _Plain(Console):
+    """A console that shows every text as it is. Names come from study files and stores, which may be from elsewhere: they are
+    not read as markup, and control characters, with which a terminal could be told to do things, are shown as escapes."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        if not text.isprintable():
+            text = "".join(letter if letter.isprintable() or letter in "\n\t" else _escape(letter) for letter in text)
+        return super().render_str(text, **options)
+
+
+def _escape(letter: str) -> str:
+    return letter.encode("unicode_escape").decode()
+
+
+console = _Plain(
+    highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 160
+)  # a file has room
+problems = _Plain(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def main() -> None:
+    """Run a command, and end with its exit code also where code of a user's own has left threads behind."""
+    before = set(threading.enumerate())
+    try:
+        _main()
+    except SystemExit as end:
+        if all(thread.daemon for thread in set(threading.enumerate()) - before):
+            raise
+        atexit._run_exitfuncs()
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(end.code if isinstance(end.code, int) else bool(end.code))
+
+
+def _main() -> None:
     """Run a command; what a user can mend becomes one line and an exit code."""
     for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup has SIGHUP ignored
             signal.signal(number, signal.default_int_handler)  # a request to end is treated as Ctrl-C is
     try:
-        code = app(standalone_mode=False)
+        code = _called()
         if code == 130:  # what typer makes of Ctrl-C
             raise KeyboardInterrupt
+        sys.stdout.flush()  # a full disk is told here, and not by the interpreter when it ends
         sys.exit(code)
     except (KeyboardInterrupt, typer.Abort):
         problems.print("stopped; what has ended is kept, and the same command goes on from here")
         sys.exit(130)
     except Stopped as stop:
-        problems.print(str(stop), markup=False, soft_wrap=True)
+        problems.print(str(stop), soft_wrap=True)
         sys.exit(stop.exit_code)
     except UserError as error:
         _refuse(str(error), error.exit_code)
+    except BrokenPipeError:
+        _drop_output()
+        sys.exit(1)
+    except OSError as error:
+        _drop_output()
+        _refuse(": ".join(str(part) for part in (error.filename, error.strerror or error) if part), 2)
+    except MemoryError as error:
+        _refuse(f"not enough memory: {error}".rstrip(": "), 2)
     except Exception as error:
         from pydantic import ValidationError
 
@@ -40,20 +88,40 @@ def main() -> None:
 
         if isinstance(error, ValidationError):
             _refuse(explain(error), 2)
+        if "can't allocate memory" in str(error):  # what torch raises
+            _refuse(f"not enough memory: {str(error).partition('memory: ')[2] or error}", 2)
         if hasattr(error, "format_message"):  # click's own: an unknown option, a missing argument
             _refuse(error.format_message(), 2)  # pyright: ignore[reportAttributeAccessIssue]
+        place = place_in_own_code(error)
+        if place and not os.environ.get("RECOLLECT_TRACEBACK"):
+            text = str(error).partition("\n")[0]
+            _refuse(f"{type(error).__name__}: {text}{place}; RECOLLECT_TRACEBACK=1 prints the whole traceback", 1)
         raise
 
 
+def _called() -> int | None:
+    """The exit code of a command; code of a user's own that a command calls may not end it as if all were done."""
+    try:
+        return app(standalone_mode=False)
+    except SystemExit as end:
+        _refuse(f"code that is not recollect's called sys.exit({end.code!r})", 1)
+
+
 def _refuse(message: str, code: int) -> None:
-    problems.print(f"error: {message}", style="red", markup=False, soft_wrap=True)
+    problems.print(f"error: {' '.join(message.split())}", style="red", soft_wrap=True)
     sys.exit(code)
+
+
+def _drop_output() -> None:
+    """Let go of what could not be written, which would be tried again, and complained about, at the end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def help_alone(context: typer.Context) -> None:
     """Print the help of a group that was called without a command, and end."""
     if context.invoked_subcommand is None:
-        console.print(context.get_help(), markup=False)
+        console.print(context.get_help())
         raise typer.Exit
 
 

@@ -1,6 +1,8 @@
 """`recollect demo`: a small learning-rate sweep, chosen so that it ends in minutes on two cores."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from recollect.cli.app import app, console
 from recollect.cli.options import (
@@ -9,6 +11,7 @@ from recollect.cli.options import (
     CohortOption,
     DeviceOption,
     ExecutorOption,
+    RetryOption,
     StoreOption,
     WorkersOption,
     show_windows,
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 INTRODUCTION = """
 Multi-query associative recall: 4 key-value pairs, then each key is asked for its value among random tokens.
 Three 1-layer models learn it at eight learning rates and two seeds each: which rates work, and for how many?
+"""
+QUICK = """
+Twelve short runs of multi-query associative recall, too few and too short to learn it: they show that everything works here.
 """
 TITLE = "MQAR (32, 4), 1 layer, width 32"
 NEXT = """
@@ -48,27 +54,32 @@ def demo(
     executor: ExecutorOption = "local",
     address: AddressOption = "auto",
     workers: WorkersOption = 0,
+    retry: RetryOption = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Four rates, one seed and 60 steps, in under a minute.")
+    ] = False,
 ) -> None:
     """A learning-rate sweep of three mixers in a few minutes, and the picture of their windows."""
     from recollect.study.progress import Progress
     from recollect.study.run import run
 
-    console.print(INTRODUCTION)
+    console.print(QUICK if quick else INTRODUCTION)
     outcome = run(
-        demo_study(), store=store, executor=executor, device=device, workers=workers, cohort=cohort,
-        progress=Progress(console), options={"address": address},
+        demo_study(quick), store=store, executor=executor, device=device, workers=workers, cohort=cohort,
+        progress=Progress(console), options={"address": address}, retry=retry,
     )  # fmt: skip
     tell_trained(outcome)
     tell_failed(outcome)
     show_windows(outcome, TITLE)
-    console.print(NEXT.format(store=store))
+    if not quick:
+        console.print(NEXT.format(store=store))
 
 
-def demo_study() -> "Study":
-    """48 runs: three mixers, eight rates, two seeds."""
+def demo_study(quick: bool = False) -> "Study":
+    """48 runs: three mixers, eight rates, two seeds; or `quick`, 12 short ones that show only that everything works."""
     from recollect.study.spec import Study
 
-    return Study(
+    study = Study(
         name="demo",
         task={"kind": "mqar", "length": 32, "pairs": 4, "vocab": 64},
         model={"mixer": MIXERS, "width": 32, "layers": 1, "tie": False},
@@ -77,3 +88,5 @@ def demo_study() -> "Study":
             "eval_rows": 128, "test_rows": 512, "stop_at": 0.99,
         },
     )  # fmt: skip
+    short = {"lr": "logspace(1e-3, 3e-2, 4)", "seed": 1, "steps": 60, "eval_every": 30}
+    return study.changed(name="quick", train=study.train | short) if quick else study

@@ -6,26 +6,36 @@ from typing import Annotated
 import typer
 
 from recollect.cli.app import app, console
-from recollect.cli.options import DeviceOption
+from recollect.cli.options import DeviceOption, TrustOption
 from recollect.spec import SpecError
+from recollect.spec.output import output_errors
 
 
 @app.command()
 def evaluate(
     folder: Annotated[Path | None, typer.Argument(help="A folder that `recollect export` made.")] = None,
-    hf: Annotated[Path | None, typer.Option(metavar="PATH", help="A local Hugging Face folder instead.")] = None,
+    hf: Annotated[
+        str,
+        typer.Option(metavar="MODEL", help="A local Hugging Face folder instead, or org/name of a model of the Hub."),
+    ] = "",
     task: Annotated[
         list[str] | None,
-        typer.Option(help="copy, ngram, phonebook, ar; own: what an exported model was trained on. Again for more."),
+        typer.Option(
+            help="copy, ngram, phonebook, ar; needle: all needles in a haystack, or needle_single_1 and others; own: what an "
+            "exported model was trained on. Again for more."
+        ),
     ] = None,
     length: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="Words to copy, words of the n-gram's text, entries, or pairs. Again for more."),
+        typer.Option(
+            min=1, help="Words to copy, words of the n-gram's text or the haystack, entries, or pairs. Again for more."
+        ),
     ] = None,
     shots: Annotated[int, typer.Option(min=0, help="Solved examples before the question.")] = 2,
     rows: Annotated[int, typer.Option(min=1, help="Questions of each task and length.")] = 128,
     form: Annotated[str, typer.Option(help="text or tokens. Left out: text where there is a tokenizer.")] = "",
     seed: Annotated[int, typer.Option(help="Which questions.")] = 0,
+    trust: TrustOption = False,
     device: DeviceOption = "auto",
     precision: Annotated[str, typer.Option(help="Of a Hugging Face model: float32, bfloat16 or float16.")] = "float32",
     to: Annotated[
@@ -40,9 +50,9 @@ def evaluate(
     from recollect.figures.style import save
     from recollect.store.frames import write
 
-    if (folder is None) == (hf is None):
-        raise SpecError("name one model: a folder that `recollect export` made, or a Hugging Face folder with --hf")
-    model = open_hf(hf, device, precision) if hf else open_exported(str(folder), device)
+    if (folder is None) == (not hf):
+        raise SpecError("name one model: a folder that `recollect export` made, or a Hugging Face model with --hf")
+    model = open_hf(hf, device, precision) if hf else open_exported(str(folder), device, trust)
 
     def watch(task: str, length: int) -> None:
         if console.is_terminal:
@@ -51,7 +61,8 @@ def evaluate(
     found = ask(model, task or (), length or (), shots, rows, seed, form, watch)
     console.print(results_table(found.accuracy))
     if to is not None:
-        to.mkdir(parents=True, exist_ok=True)
+        with output_errors(to):
+            to.mkdir(parents=True, exist_ok=True)
         write(found.accuracy, to / "accuracy.csv")
         write(found.positions, to / "positions.csv")
         save(evaluation_figure(found, f"recall of {model.name}"), to / "recall")

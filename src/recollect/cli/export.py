@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from recollect.cli.app import app, console
-from recollect.cli.options import DEFAULT_STORE, StoreOption
+from recollect.cli.options import DEFAULT_STORE, StoreOption, TrustOption
 
 
 @app.command()
@@ -14,6 +14,7 @@ def export(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of it.")],
     to: Annotated[Path, typer.Option(help="The folder to make.")],
     store: StoreOption = DEFAULT_STORE,
+    trust: TrustOption = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto: as the run was trained.")] = "auto",
 ) -> None:
     """A trained model as a folder: weights, specification, and an example that loads it.
@@ -29,14 +30,14 @@ def export(
     from recollect.store.store import Store
 
     opened = Store(store)
-    found = find(run, opened)
+    found = find(run, opened, trust)
     with Progress(console=console, disable=not console.is_terminal) as progress:
-        row = progress.add_task("training", total=found.run.train.total_steps, visible=False)
+        row = progress.add_task("training", total=found.trusted.train.total_steps, visible=False)
 
         def watch(event: Any) -> None:
             progress.update(row, completed=event.step, visible=True)
 
-        made = write(found.id, opened, to, device, watch)
+        made = write(found.id, opened, to, device, watch, trust)
     then, now = number(made.stored["accuracy"]), number(made.final["accuracy"])
     if made.kept:
         how = "the weights that were kept"
@@ -47,5 +48,5 @@ def export(
             f"its weights were not kept, so it was trained again; the store has accuracy {then}, from another kind of device, "
             "processor or version"
         )
-    console.print(f"run {found.id} ({found.run.model.title}), accuracy {now}: {how}")
-    console.print(f"written to {to}; try: python {to / 'load.py'}", markup=False)
+    console.print(f"run {found.id} ({found.trusted.model.title}), accuracy {now}: {how}")
+    console.print(f"written to {to}; try: python {to / 'load.py'}")

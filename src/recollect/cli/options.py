@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 from rich.console import Console
 
 from recollect.cli.app import console, problems
 from recollect.mixers import MIXERS
 from recollect.papers import PAPERS
 from recollect.spec import SpecError
+from recollect.spec.reading import read_yaml
 from recollect.store import DEFAULT_STORE
 from recollect.study.executors import EXECUTORS
 from recollect.tasks import TASKS
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from recollect.study.outcome import Outcome
 
 __all__ = ["DEFAULT_STORE"]
+BEST = 3
+"""Configurations whose best learning rates the end of a run names."""
 
 
 def completes(names: Iterable[str]) -> Callable[[str], list[str]]:
@@ -35,10 +37,12 @@ def completes(names: Iterable[str]) -> Callable[[str], list[str]]:
 complete_mixer, complete_task, complete_paper = completes(MIXERS), completes(TASKS), completes(PAPERS)
 
 StoreOption = Annotated[Path, typer.Option("--store", envvar="RECOLLECT_STORE", help="The results file.")]
-DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto: a GPU where there is one.")]
+DeviceOption = Annotated[
+    str, typer.Option(help="cpu, cuda, cuda:1, mps (Apple, float32 only), or auto: cuda where there is one.")
+]
 CohortOption = Annotated[int, typer.Option(min=0, help="Runs trained together at most. 0: chosen for the device.")]
 ExecutorOption = Annotated[
-    str, typer.Option(help="local, ray: a Ray cluster, or one of your own.", autocompletion=completes(EXECUTORS))
+    str, typer.Option(help="local, ray: a Ray cluster, slurm, or one of your own.", autocompletion=completes(EXECUTORS))
 ]
 WorkersOption = Annotated[
     int,
@@ -54,10 +58,42 @@ StopAfterOption = Annotated[
         help="Stop after 90s, 25m or 1h30m, with a snapshot and exit code 75; the same command goes on. Left out: never.",
     ),
 ]
+TimeoutOption = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME",
+        help="Kill a cohort that takes longer than 90s, 25m or 1h30m, and report its runs as failed. Left out: never.",
+    ),
+]
+RetryOption = Annotated[bool, typer.Option("--retry", help="Also try the runs again that failed before.")]
 AddressOption = Annotated[
     str,
     typer.Option(
         envvar="RAY_ADDRESS", help="The Ray cluster's head, as host:port; auto: the one running on this machine."
+    ),
+]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CONDITION", help="Only runs such as 'accuracy > 0.9' or 'mixer = mamba2'. Again for more."),
+]
+PartitionOption = Annotated[str, typer.Option(help="Slurm: the partition that jobs are submitted to.")]
+GpusOption = Annotated[int, typer.Option(min=0, help="Slurm: GPUs per job. 0: one with --device cuda, else none.")]
+TimeOption = Annotated[
+    str,
+    typer.Option(
+        "--time", metavar="TIME", help="Slurm: the time limit of a job, such as 4h; then it is requeued. Left out: 1h."
+    ),
+]
+SlurmOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slurm", metavar="NAME=VALUE", help="Slurm: a further parameter of sbatch, such as account=me. Repeat."
+    ),
+]
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust", help="Import code that the file names and that is not part of recollect: it can do anything."
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="Also expand a grid of more than a million runs.")]
@@ -71,11 +107,11 @@ ScaleOption = Annotated[
 ]
 
 
-def duration(text: str) -> float:
+def duration(text: str, option: str = "--stop-after") -> float:
     """The seconds of `90s`, `25m` or `1h30m`; 0 where nothing is given."""
     match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", text)
     if match is None or (text and not any(match.groups())):
-        raise SpecError(f"--stop-after {text!r}: write a time such as 90s, 25m or 1h30m")
+        raise SpecError(f"{option} {text!r}: write a time such as 90s, 25m or 1h30m")
     hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return 3600.0 * hours + 60 * minutes + seconds
 
@@ -87,7 +123,7 @@ def named(options: list[str] | None) -> dict[str, Any]:
         name, sign, value = option.partition("=")
         if not sign:
             raise SpecError(f"expected name=value, got {option!r}")
-        given[name] = yaml.safe_load(value)
+        given[name] = read_yaml(value)
     return given
 
 
@@ -101,13 +137,28 @@ def tell_failed(outcome: "Outcome") -> None:
     """Print which runs failed, and why; a command with failed runs ends with exit code 1."""
     if not outcome.failed:
         return
+    problems.print(f"{len(outcome.failed)} of {outcome.runs} runs failed:")
+    for id in [id for id in outcome.failed if id not in outcome.left]:
+        problems.print(f"  {id}: {outcome.failed[id]}")
+    if outcome.left:
+        problems.print(f"{len(outcome.left)} of them failed before and were not tried now.")
     problems.print(
-        f"{len(outcome.failed)} of {outcome.runs} runs failed; tracebacks are in the store's table `failures`:"
+        f"recollect failures --traceback --store {outcome.store.path} prints the tracebacks; the same command with --retry tries "
+        "them again.",
+        soft_wrap=True,
     )
-    for id, error in outcome.failed.items():
-        problems.print(f"  {id}: {error}", markup=False)
-    problems.print("The same command tries them again.")
     raise typer.Exit(1)
+
+
+def tell_best(outcome: "Outcome") -> None:
+    """Print the best learning rate of each configuration, the best one first."""
+    frame = outcome.results("all")
+    if frame.empty:
+        return
+    found = outcome.windows().sort_values(by="best", ascending=False, kind="stable").to_dict("records")
+    best = [f"{row['configuration']}: {row['best_lr']:.2g} (accuracy {row['best']:.3f})" for row in found[:BEST]]
+    more = f"; and {len(found) - BEST} more configurations" if len(found) > BEST else ""
+    console.print(f"Best learning rate of {'; '.join(best)}{more}", soft_wrap=True)
 
 
 def show_windows(outcome: "Outcome", title: str) -> None:

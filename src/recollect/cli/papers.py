@@ -67,7 +67,7 @@ def papers(
         "Minutes on 2 cores are from measured times of a step, or of all runs of a paper shared out by operations; CPU hours are "
         "of one core and a guess where nothing was measured yet; GPU hours are those of an H200 by a model. Runs may end early."
     )
-    console.print("Next: recollect reproduce PAPER/ITEM --scale tiny", markup=False)
+    console.print("Next: recollect reproduce PAPER/ITEM --scale tiny")
 
 
 def _cost(cost: tuple[int, float], minutes: float | None = None) -> list[str]:

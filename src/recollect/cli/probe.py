@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 from rich.console import Console
 
 from recollect.cli.app import app, console, problems
@@ -15,6 +14,7 @@ from recollect.cli.options import (
     CohortOption,
     DeviceOption,
     ExecutorOption,
+    RetryOption,
     StopAfterOption,
     StoreOption,
     WorkersOption,
@@ -25,6 +25,7 @@ from recollect.cli.options import (
     tell_failed,
     tell_trained,
 )
+from recollect.spec.reading import read_yaml
 
 if TYPE_CHECKING:
     from recollect.probing.probe import Probe
@@ -80,18 +81,19 @@ def probe(
     workers: WorkersOption = 0,
     cohort: CohortOption = 0,
     stop_after: StopAfterOption = "",
+    retry: RetryOption = False,
 ) -> None:
     """Is your mixer causal, does it train in a cohort, how does it recall, and how wide is its learning-rate window?"""
     from recollect.probing.probe import probe as examine
     from recollect.study.progress import Progress
 
     out = problems if as_json else console
-    out.print(f"{mixer}: the rules of a mixer, at width {width}", markup=False)
+    out.print(f"{mixer}: the rules of a mixer, at width {width}")
     found = examine(
         {"kind": mixer, **named(options)}, task=_listed([task]), length=length, pairs=pairs, vocab=vocab, width=width,
         layers=layers or [1], positions=positions, steps=steps, seeds=seeds, beside=_listed(against or []), require=require,
         train=not no_train, on_rule=partial(_tell, out), store=store, device=device, executor=executor, workers=workers,
-        cohort=cohort, progress=Progress(out), options={"address": address}, stop_after=duration(stop_after),
+        cohort=cohort, progress=Progress(out), options={"address": address}, stop_after=duration(stop_after), retry=retry,
     )  # fmt: skip
     if as_json:
         typer.echo(found.to_json())
@@ -102,7 +104,7 @@ def probe(
 
 def _listed(words: list[str]) -> list[Any]:
     """Names or YAML mappings, with commas between them."""
-    return [item for word in words for item in yaml.safe_load(f"[{word}]")]
+    return [item for word in words for item in read_yaml(f"[{word}]")]
 
 
 def _summarise(found: "Probe", out: Console, store: Path) -> None:
@@ -122,11 +124,11 @@ def _summarise(found: "Probe", out: Console, store: Path) -> None:
         out.print(comparison_table(one.records, f"{found.mixer} beside others: {one.setting}"))
         if "shipped" not in set(one.frame["origin"]):
             out.print("There are no shipped windows for this setting: --against attention,deltanet trains some.")
-        out.print(*one.sentences, sep="\n", markup=False, soft_wrap=True)
+        out.print(*one.sentences, sep="\n", soft_wrap=True)
         out.print(f"The pictures: {', '.join(map(str, one.pictures))}")
         out.print(f"The numbers: recollect results {one.study} --store {store}")
     if found.missed:
-        out.print("\nrequired and missed:", *found.missed, sep="\n  ", style="bold red", markup=False, soft_wrap=True)
+        out.print("\nrequired and missed:", *found.missed, sep="\n  ", style="bold red", soft_wrap=True)
     if found.broken:
         out.print(f"\nbroken rules: {', '.join(found.broken)} (see above)")
 

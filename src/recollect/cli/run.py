@@ -12,18 +12,30 @@ from recollect.cli.options import (
     CohortOption,
     DeviceOption,
     ExecutorOption,
+    GpusOption,
+    PartitionOption,
+    RetryOption,
+    SlurmOption,
     StopAfterOption,
     StoreOption,
+    TimeOption,
+    TimeoutOption,
     WorkersOption,
     YesOption,
     completes,
     duration,
+    named,
     show_windows,
+    tell_best,
     tell_failed,
     tell_trained,
 )
 from recollect.spec import SpecError
 from recollect.study.sinks import SINKS
+
+NEXT = {
+    "The numbers": "results STUDY --summary", "All of it as one page": "report STUDY", "The same, live": "serve",
+}  # fmt: skip
 
 
 @app.command()
@@ -34,6 +46,10 @@ def run(
     cohort: CohortOption = 0,
     executor: ExecutorOption = "local",
     address: AddressOption = "auto",
+    partition: PartitionOption = "",
+    gpus: GpusOption = 0,
+    time: TimeOption = "",
+    slurm: SlurmOption = None,
     workers: WorkersOption = 0,
     attempts: Annotated[
         int, typer.Option(min=1, help="How often a run that fails alone, or a cohort whose worker dies, is tried.")
@@ -42,8 +58,16 @@ def run(
         float, typer.Option(min=0, help="Seconds of training between snapshots of a cohort.")
     ] = 60.0,
     stop_after: StopAfterOption = "",
+    timeout: TimeoutOption = "",
+    retry: RetryOption = False,
     keep_weights: Annotated[
         bool, typer.Option("--keep-weights", help="Also keep the trained models, in a folder beside the store.")
+    ] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="Minutes instead: three rates, one seed, 200 steps; a study of its own, NAME-quick."
+        ),
     ] = False,
     yes: YesOption = False,
     to_tensorboard: Annotated[Path | None, typer.Option(metavar="DIR", help="Curves also to TensorBoard.")] = None,
@@ -62,11 +86,12 @@ def run(
     """
     from recollect.cli.tables import search_table
     from recollect.study.progress import Progress
+    from recollect.study.quick import quick as quick_form
     from recollect.study.run import run as train
     from recollect.study.sinks.base import open_sink
     from recollect.study.spec import Study
 
-    study = Study.load(study_file)
+    study = quick_form(Study.load(study_file)) if quick else Study.load(study_file)
     targets = [("tensorboard", str(to_tensorboard))] if to_tensorboard else []
     targets += [("wandb", to_wandb)] if to_wandb else []
     for word in sink or []:
@@ -74,11 +99,12 @@ def run(
         if not sign:
             raise SpecError(f"--sink: expected NAME=TARGET, got {word!r}")
         targets.append((kind, target))
+    options = {"address": address, "partition": partition, "gpus": gpus, "time": duration(time, "--time")}
     outcome = train(
         study, store=store, executor=executor, device=device, workers=workers, cohort=cohort, progress=Progress(console),
         sinks=[open_sink(kind, target, study.name) for kind, target in targets], keep_weights=keep_weights,
-        checkpoint_every=checkpoint_every, attempts=attempts,
-        stop_after=duration(stop_after), options={"address": address}, allow_many=yes,
+        checkpoint_every=checkpoint_every, attempts=attempts, timeout=duration(timeout, "--timeout"), retry=retry,
+        stop_after=duration(stop_after), options={**options, "parameters": named(slurm)}, allow_many=yes,
     )  # fmt: skip
     tell_trained(outcome)
     for searched in outcome.searches.values():
@@ -86,5 +112,6 @@ def run(
     tell_failed(outcome)
     if len(set(outcome.results("all")["train.lr"])) > 1:
         show_windows(outcome, study.name)
-    console.print(f"The numbers: recollect results {study.name} --store {store}")
-    console.print(f"All of it as one page: recollect report {study.name} --store {store}")
+    tell_best(outcome)
+    for what, command in NEXT.items():
+        console.print(f"{what}: recollect {command} --store {store}".replace("STUDY", study.name), soft_wrap=True)

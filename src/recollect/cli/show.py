@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 
 from recollect.cli.app import app, console, help_alone
 from recollect.cli.options import complete_mixer, complete_task, named
 from recollect.spec import SpecError
+from recollect.spec.reading import read_yaml
 
 if TYPE_CHECKING:
     from recollect.models.model import Model
@@ -48,7 +48,8 @@ def show_model(
     mixer: Annotated[
         str,
         typer.Argument(
-            help="A mixer's name, module:Name of your own, a preset, a study file, or the folder of an exported run.",
+            help="A mixer's name, a YAML mapping with its kind, module:Name of your own, a preset, a study file, or the folder "
+            "of an exported run.",
             autocompletion=complete_mixer,
         ),
     ],
@@ -81,21 +82,26 @@ def show_model(
         pairs = [(run.model, run.task)]
     elif mixer.endswith((".yaml", ".yml")):
         first: dict[str, Any] = {}
-        for run in Study.load(mixer).runs():
+        study = Study.load(mixer)
+        study.check_size(allow_many=False)
+        for run in study.runs():
             first.setdefault(run.model.model_dump_json(), run)
         pairs = [(run.model, run.task) for run in first.values()]
     else:
         given = named(options)
+        if mixer.lstrip().startswith("{"):  # as in a study file
+            written = read_yaml(mixer)
+            mixer, given = str(written.pop("kind", "")), {**written, **given}
         fields = {name: value for name, value in given.items() if name in ModelSpec.model_fields}
         rest = {name: value for name, value in given.items() if name not in fields}
         base = {"preset": mixer} if is_preset(mixer) else {"mixer": {"kind": mixer, **rest}}
-        pairs = [(ModelSpec(**with_preset({**base, **fields})), as_task(yaml.safe_load(on or task)))]
+        pairs = [(ModelSpec(**with_preset({**base, **fields})), as_task(read_yaml(on or task)))]
     for spec, asked in pairs:
         console.print(model_card(spec, asked, trained or build(spec, asked.vocabulary, asked.row_length, seed=0)))
     if on:
         spec, asked = pairs[0]
         model = trained or build(spec, asked.vocabulary, asked.row_length, seed=0)
-        row_task = asked if yaml.safe_load(on) == asked.kind else as_task(yaml.safe_load(on))
+        row_task = asked if read_yaml(on) == asked.kind else as_task(read_yaml(on))
         _draw_signals(model, row_task, seed, "trained" if trained else "at its initial values", to)
 
 

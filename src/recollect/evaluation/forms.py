@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from recollect import rng
 from recollect.evaluation.lexicon import LEXICON
@@ -35,32 +36,50 @@ def as_tokens(name: str, question: Question, usable: Sequence[int], start: list[
         )
         return [tokens[number] for number in numbers if number >= 0]
 
-    found = zip(question.rows(draw), drawn, strict=True)
     return _batch(
-        [([*start, *written(row.prompt, tokens)], written(row.answer, tokens), row.tenth) for row, tokens in found]
+        [
+            [(written(part.prompt, tokens), written(part.answer, tokens), part.tenth) for part in row.parts]
+            for row, tokens in zip(question.rows(draw), drawn, strict=True)
+        ],
+        start,
     )
 
 
 def as_text(name: str, question: Question, tokenizer: Any, start: list[int], seed: int, rows: int) -> Batch:
-    """The question in words, encoded whole; the answer's tokens are those after the prompt's."""
+    """The question in words, encoded whole; an answer's tokens are those between its prompt's and what comes after."""
     encoded = []
-    for prompt, answer, tenth in texts(name, question, seed, rows):
-        whole, head = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (prompt + answer, prompt))
-        common = 0  # a tokenizer may join the end of the prompt and the beginning of the answer
-        while common < min(len(head), len(whole)) and head[common] == whole[common]:
-            common += 1
-        if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in whole[common:]:
-            raise SpecError(f"{name}: the tokenizer has no token for a part of {answer!r}; choose --form tokens")
-        if common == len(whole) or (not start and common == 0):
-            raise SpecError(
-                f"{name}: the tokenizer makes no tokens of {prompt[-20:]!r} or {answer!r}; choose --form tokens"
-            )
-        encoded.append(([*start, *whole[:common]], whole[common:], tenth))
-    return _batch(encoded)
+    for row in texts(name, question, seed, rows):
+        whole = _encode(tokenizer, "".join(prompt + answer for prompt, answer, _ in row))
+        text, end, parts = "", 0, []
+        for number, (prompt, answer, tenth) in enumerate(row, 1):
+            text, before = text + prompt, end
+            begin = _shared(
+                _encode(tokenizer, text), whole
+            )  # a tokenizer may join the end of one and the beginning of the next
+            text += answer
+            end = len(whole) if number == len(row) else _shared(_encode(tokenizer, text), whole)
+            if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in whole[begin:end]:
+                raise SpecError(f"{name}: the tokenizer has no token for a part of {answer!r}; choose --form tokens")
+            if end <= begin or not (start or begin):
+                raise SpecError(
+                    f"{name}: the tokenizer makes no tokens of {prompt[-20:]!r} or {answer!r}; choose --form tokens"
+                )
+            parts.append((whole[before:begin], whole[begin:end], tenth))
+        encoded.append(parts)
+    return _batch(encoded, start)
 
 
-def texts(name: str, question: Question, seed: int, rows: int) -> list[tuple[str, str, int]]:
-    """The rows of a question as prompt, answer, and the tenth of the context that the answer is in."""
+def _encode(tokenizer: Any, text: str) -> list[int]:
+    return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+def _shared(head: list[int], whole: list[int]) -> int:
+    """How many tokens two rows begin with alike."""
+    return next((i for i, (a, b) in enumerate(zip(head, whole, strict=False)) if a != b), min(len(head), len(whole)))
+
+
+def texts(name: str, question: Question, seed: int, rows: int) -> list[list[tuple[str, str, int]]]:
+    """The rows of a question: of each part the prompt, the answer, and the tenth of the context that the answer is in."""
     draw = _streams(name, seed, rows)
     words: dict[str, list[list[int]]] = {}
     for kind, count in question.needs().items():
@@ -74,32 +93,41 @@ def texts(name: str, question: Question, seed: int, rows: int) -> list[tuple[str
 
     def written(items: list[Item], i: int) -> str:
         return "".join(
-            question.text.get(item, "") if isinstance(item, str) else LEXICON[item[0]][words[item[0]][i][item[1]]]
+            question.text.get(item, "") if isinstance(item, str) else str(LEXICON[item[0]][words[item[0]][i][item[1]]])
             for item in items
         )
 
-    return [(written(row.prompt, i), written(row.answer, i), row.tenth) for i, row in enumerate(question.rows(draw))]
+    return [
+        [(written(part.prompt, i), written(part.answer, i), part.tenth) for part in row.parts]
+        for i, row in enumerate(question.rows(draw))
+    ]
 
 
 def _streams(name: str, seed: int, rows: int) -> Callable[[str], Stream]:
     return lambda purpose: rng.stream(seed, f"evaluate/{name}/{purpose}", torch.arange(rows))
 
 
-def _batch(rows: list[tuple[list[int], list[int], int]]) -> Batch:
-    """Prompts, answers and tenths as one batch, padded on the right, where a causal model does not look."""
-    longest = max(len(prompt) + len(answer) for prompt, answer, _ in rows) - 1  # nothing is read at the last token
-    most = max(len(answer) for _, answer, _ in rows)
-    tokens = torch.zeros(len(rows), longest, dtype=torch.int64)
-    answers, positions = (torch.zeros(len(rows), most, dtype=torch.int64) for _ in range(2))
-    for i, (prompt, answer, _) in enumerate(rows):
-        fed = torch.tensor(prompt + answer[:-1])
-        tokens[i, : len(fed)] = fed
-        answers[i, : len(answer)] = torch.tensor(answer)
-        positions[i, : len(answer)] = len(prompt) - 1 + torch.arange(len(answer))
-    sizes = torch.tensor([len(answer) for _, answer, _ in rows])[:, None]
-    number = torch.arange(most).expand(len(rows), -1)
-    there = number < sizes  # (rows, answers)
-    tenth = torch.tensor([tenth for *_, tenth in rows])[:, None]
-    nowhere = torch.full_like(tenth, -1)
-    tags = {"token": number.where(there, -1), "tenth": tenth}
-    return Batch(tokens, positions, answers, query=nowhere, source=nowhere.expand_as(answers), trained=there, tags=tags)
+Parts = list[tuple[list[int], list[int], int]]
+"""A row: of each part the prompt, the answer and the tenth."""
+
+
+def _batch(rows: list[Parts], start: list[int]) -> Batch:
+    """Rows as one batch, padded on the right, where a causal model does not look. An answer token is read one token before it."""
+    fed, columns = [], []
+    for parts in rows:
+        tokens, read = list(start), []
+        for prompt, answer, tenth in parts:
+            tokens += prompt
+            read += [(len(tokens) - 1 + i, token, tenth) for i, token in enumerate(answer)]
+            tokens += answer
+        fed.append(torch.tensor(tokens[:-1]))  # nothing is read at the last token
+        columns.append(torch.tensor(read))  # (answers, 3)
+    there = pad_sequence([torch.ones(len(read), dtype=torch.bool) for read in columns], batch_first=True)
+    positions, answers, tenth = pad_sequence(columns, batch_first=True).unbind(-1)
+    number = torch.arange(there.shape[1]).expand_as(there)
+    tags = {"token": number.where(there, -1), "tenth": tenth.where(there, -1)}
+    nowhere = torch.full((len(rows), 1), -1)
+    return Batch(
+        pad_sequence(fed, batch_first=True), positions, answers, query=nowhere, source=nowhere.expand_as(answers),
+        trained=there, tags=tags,
+    )  # fmt: skip

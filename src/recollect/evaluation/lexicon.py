@@ -15,10 +15,12 @@ Foster Fox Gibson Gray Green Hall Harris Hill Howard Hughes Hunt Jones Kelly Kin
 Morgan Morris Murphy Nelson Owen Palmer Parker Perry Porter Powell Price Reed Rice Ross Scott Shaw Stone Taylor Turner Walker
 Ward Watson Wood
 """
-LEXICON: dict[str, Sequence[str]] = {
+LEXICON: dict[str, Sequence[str | int]] = {
     "word": [first + second for first, second in product(_SYLLABLES, repeat=2)],
     "first": _FIRST.split(),
     "last": _LAST.split(),
     "digit": list("0123456789"),
+    "number": range(1_000_000, 10_000_000),
+    "group": [f"{number:04x}" for number in range(2**16)],
 }
 """By kind of word, those there are; plain words are of two syllables and mean nothing."""

@@ -1,5 +1,7 @@
 """Finished models behind one face: tokens and positions in, the likeliest next token at each of them out."""
 
+import importlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +17,8 @@ from recollect.train.device import choose_device
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json")
 """Files of which a folder with a tokenizer has at least one."""
+_DOWNLOADED = ("*.json", "*.safetensors", "*.txt", "tokenizer.model")
+"""Files that are downloaded: no code, and no weights in a format that can hold code."""
 
 
 class LanguageModel(ABC):
@@ -38,9 +42,9 @@ class LanguageModel(ABC):
 class Exported(LanguageModel):
     """A model that recollect trained."""
 
-    def __init__(self, folder: Path, device: torch.device):
+    def __init__(self, folder: Path, device: torch.device, trust: bool = False):
         self.name, self.device = folder.resolve().name, device
-        self.run, self.model = specification(folder), load(folder).to(device)
+        self.run, self.model = specification(folder, trust), load(folder, trust).to(device)
         self.usable, self.start = list(range(1, self.model.vocabulary)), []  # 0 is padding, or blank, in every task
         self.longest = self.model.positions.num_embeddings if self.model.positions is not None else None
 
@@ -97,44 +101,71 @@ class HuggingFace(LanguageModel):
             self.split = found.shape == logits.shape and torch.allclose(found, logits, rtol=1e-4, atol=near)
 
 
-def open_exported(folder: str | Path, device: str = "auto") -> Exported:
-    """A model from a folder that `recollect export` made."""
-    return Exported(_folder(folder), torch.device(choose_device(device)))
+def open_exported(folder: str | Path, device: str = "auto", trust: bool = False) -> Exported:
+    """A model from a folder that `recollect export` made; `trust`: code of its own in the folder is imported."""
+    return Exported(_folder(folder), torch.device(choose_device(device)), trust)
 
 
-def open_hf(folder: str | Path, device: str = "auto", precision: str = "float32") -> HuggingFace:
-    """A causal language model from a local Hugging Face folder, with its tokenizer if it has one; nothing is downloaded."""
-    folder = _folder(folder)
+def open_hf(model: str | Path, device: str = "auto", precision: str = "float32") -> HuggingFace:
+    """A causal language model, with its tokenizer if it has one, from a local Hugging Face folder; or by its name on the Hugging
+    Face Hub, as `org/name`, where there is no such folder. Code that comes with a model is never downloaded or run."""
     if precision not in PRECISIONS:
         raise SpecError(f"precision {precision!r}: {nearest(precision, PRECISIONS)}")
+    folder = Path(model) if Path(model).is_dir() else _downloaded(str(model))
+    name = folder.resolve().name if Path(model).is_dir() else str(model)
     if not (folder / "config.json").is_file():
         hint = " (it is an exported run: leave out --hf)" if (folder / "spec.json").is_file() else ""
-        raise SpecError(f"{folder} holds no Hugging Face model: it has no config.json{hint}")
-    try:
-        import transformers
-    except ImportError:
-        raise SpecError('a Hugging Face model needs an extra: pip install "recollect[hf]"') from None
+        raise SpecError(f"{model} holds no Hugging Face model: it has no config.json{hint}")
+    transformers = _extra("transformers")
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     where, dtype = torch.device(choose_device(device)), PRECISIONS[precision]
     safely = {
         "local_files_only": True,
         "trust_remote_code": False,
     }  # unless told so, transformers asks, and may run code
     try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **safely)
+        loaded = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **safely)
         has_one = any((folder / name).is_file() for name in _TOKENIZERS)
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **safely) if has_one else None
     except Exception as error:  # each architecture fails in its own way on a folder that is damaged or of another kind
         reason = " ".join(str(error).split())[:300]
         raise SpecError(
-            f"{folder} cannot be loaded as a causal language model: {type(error).__name__}: {reason}"
+            f"{model} cannot be loaded as a causal language model: {type(error).__name__}: {reason}"
         ) from None
-    return HuggingFace(folder.resolve().name, model, tokenizer, where)
+    return HuggingFace(name, loaded, tokenizer, where)
+
+
+def _extra(package: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise SpecError('a Hugging Face model needs an extra: pip install "recollect[hf]"') from None
+
+
+def _downloaded(name: str) -> Path:
+    """The folder of a model of the Hugging Face Hub, which is downloaded unless it was before."""
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", name):
+        raise SpecError(
+            f"no folder {name!r}; name a folder on this machine, or a model of the Hugging Face Hub as org/name"
+        )
+    hub = _extra("huggingface_hub")
+    _extra("huggingface_hub.utils").disable_progress_bars()
+    try:
+        return Path(hub.snapshot_download(name, allow_patterns=_DOWNLOADED))
+    except Exception as error:  # no network, no such model, a model behind a licence: each has an error of its own
+        reason = " ".join(str(error).split())[:200]
+        raise SpecError(
+            f"no folder {name!r} on this machine, and no model of that name can be had from the Hugging Face Hub: "
+            f"{type(error).__name__}: {reason}"
+        ) from None
 
 
 def _folder(folder: str | Path) -> Path:
     if not Path(folder).is_dir():
-        raise SpecError(f"no folder {str(folder)!r}; models are not downloaded: name a folder on this machine")
+        raise SpecError(
+            f"no folder {str(folder)!r}; name one that `recollect export` made, or a Hugging Face model with --hf"
+        )
     return Path(folder)
 
 

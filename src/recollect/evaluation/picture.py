@@ -45,7 +45,7 @@ def _lengths(axes, accuracy: pd.DataFrame, tasks: list[str]) -> None:
     if 0 not in lengths:
         axes.set_xscale("log", base=2)
     axes.set_xticks(lengths, [str(length or "as trained") for length in lengths])
-    axes.set(xlabel="length", ylabel="exact rows", ylim=(-0.03, 1.03))
+    axes.set(xlabel="length", ylabel="accuracy", ylim=(-0.03, 1.03))
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
@@ -61,6 +61,6 @@ def _caption(accuracy: pd.DataFrame) -> str:
     first = accuracy.iloc[0]
     return (
         f"{first['model']}: {first['rows']} rows a point, written as {', '.join(accuracy['form'].unique())}, "
-        f"{first['shots']} solved examples before each. Top: rows whose every token is right, with 95 % interval. Below: "
-        "single tokens, each after the right ones before it."
+        f"{max(accuracy['shots'])} solved examples before each (needles: none). Top: answers right, averaged over the rows, with "
+        "95 % interval. Below: single tokens, each after the right ones before it."
     )

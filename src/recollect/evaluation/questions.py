@@ -24,13 +24,20 @@ Draw = Callable[[str], Stream]
 
 
 @dataclass(frozen=True)
-class Row:
-    """One row: what the model is given, and what it should go on with."""
+class Part:
+    """What the model is given, and what it should go on with."""
 
     prompt: list[Item]
     answer: list[Item]
     tenth: int = -1
     """In which tenth of the context the answer stands; -1 where it is the whole context."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: questions one after another, each after the right answers to those before."""
+
+    parts: list[Part]
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,8 @@ class Question(ABC):
     """Which mark token each mark is; those that are not here are not written as tokens."""
     counts: ClassVar[str]
     """What `length` counts."""
+    solved_examples: ClassVar[bool] = True
+    """Whether solved examples can come before the question."""
 
     @abstractmethod
     def needs(self) -> dict[str, int]:
@@ -80,7 +89,7 @@ class Lookup(Question):
 
     @property
     def _task(self) -> NGram:
-        return NGram(n=2, k=3, min_length=self.length, length=self.length, symbols=_twice_root(self.length))
+        return NGram(n=2, k=3, min_length=self.length, length=self.length, symbols=twice_root(self.length))
 
     def needs(self) -> dict[str, int]:
         return {"word": self._task.alphabet * (self.shots + 1)}
@@ -122,7 +131,7 @@ class _Table(Question):
         for i in asked[:-1]:
             prompt += [item for part in entry(i, True) for item in part]
         key, value = entry(asked[-1], True)
-        return Row(prompt + key, value, 10 * asked[-1] // self.length)
+        return Row([Part(prompt + key, value, 10 * asked[-1] // self.length)])
 
 
 class Recall(_Table):
@@ -153,10 +162,10 @@ class PhoneBook(_Table):
     counts: ClassVar = "entries"
 
     def needs(self) -> dict[str, int]:
-        return {"first": _twice_root(self.length), "last": _twice_root(self.length), "digit": 10}
+        return {"first": twice_root(self.length), "last": twice_root(self.length), "digit": 10}
 
     def rows(self, draw: Draw) -> list[Row]:
-        names = _twice_root(self.length)
+        names = twice_root(self.length)
         people = draw("names").bijection(names**2)(torch.arange(self.length)).tolist()
         digits = draw("numbers").integers(10 * self.length, 0, 10).tolist()
 
@@ -173,10 +182,6 @@ class PhoneBook(_Table):
         return [row(*parts) for parts in zip(self._asked(draw), people, digits, strict=True)]
 
 
-QUESTIONS: dict[str, type[Question]] = {"copy": Copy, "ngram": Lookup, "phonebook": PhoneBook, "ar": Recall}
-"""By the name that `recollect evaluate --task` takes."""
-
-
 def _words(numbers: Iterable[int]) -> list[Item]:
     """Plain words with gaps before them."""
     return [item for number in numbers for item in ("gap", ("word", number))]
@@ -186,9 +191,9 @@ def _after_examples(examples: list[tuple[list[Item], list[Item]]], tenth: int = 
     """The last example as the question, the others before it with their answers."""
     solved = [item for prompt, answer in examples[:-1] for item in (*prompt, *answer, "end")]
     prompt, answer = examples[-1]
-    return Row(solved + prompt, answer, tenth)
+    return Row([Part(solved + prompt, answer, tenth)])
 
 
-def _twice_root(n: int) -> int:
+def twice_root(n: int) -> int:
     """So few that each comes again and again among n, so many that pairs of them rarely do."""
     return 2 * math.ceil(math.sqrt(n))

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from recollect.analysis.intervals import wilson
+from recollect.evaluation.asked import GROUPS, QUESTIONS
 from recollect.evaluation.forms import FORMS, as_text, as_tokens
 from recollect.evaluation.models import Exported, LanguageModel
-from recollect.evaluation.questions import QUESTIONS
 from recollect.spec import SpecError, nearest
 from recollect.tasks.base import Batch, Task
 
@@ -30,8 +30,9 @@ class Evaluation:
     """What was found."""
 
     accuracy: pd.DataFrame
-    """One row per task and length: `accuracy` is the share of exact rows, from `low` to `high` its 95 % interval, `answers`
-    the share of right answer tokens, `tokens` the longest row."""
+    """One row per task and length: `accuracy` is the share of right answer tokens, averaged over the rows (of an exported model's
+    own task, the measure that the store calls its accuracy), from `low` to `high` its 95 % interval, `exact_rows` the share of
+    rows whose every answer token is right, `tokens` the longest row."""
     positions: pd.DataFrame
     """One row per task, length, tag and value of the tag: how many answer tokens there were, and how many were right."""
 
@@ -47,12 +48,12 @@ def evaluate(
     watch: Callable[[str, int], None] = lambda *_: None,
 ) -> Evaluation:
     """Ask a model tasks at lengths. Left out: its own task where it has one, else all; 16 and 64; text where it has a
-    tokenizer."""
+    tokenizer. `needle` stands for all needle tasks."""
     own = isinstance(model, Exported)
-    tasks = list(tasks) or ([OWN] if own else list(QUESTIONS))
+    tasks = [name for task in tasks for name in GROUPS.get(task, [task])] or ([OWN] if own else list(QUESTIONS))
     for task in tasks:
         if task not in QUESTIONS and not (own and task == OWN):
-            raise SpecError(f"task {task!r}: {nearest(task, [*QUESTIONS, *([OWN] if own else [])])}")
+            raise SpecError(f"task {task!r}: {nearest(task, [*QUESTIONS, *GROUPS, *([OWN] if own else [])])}")
     if shots < 0 or rows < 1 or any(length < 1 for length in lengths):
         raise SpecError(f"shots {shots}, rows {rows}, lengths {list(lengths)}: expected at least 0, 1 and 1")
     form = form or ("text" if model.tokenizer else "tokens")
@@ -68,13 +69,15 @@ def evaluate(
                 assert isinstance(model, Exported)
                 asked = own_task(model.run.task, length)
                 batch, written, given = asked.batch(seed, "evaluate", rows), "tokens", 0
+                headline = asked.accuracy
             else:
-                question = QUESTIONS[task](length, shots)
+                given, headline = shots if QUESTIONS[task].solved_examples else 0, "answers"
+                question = QUESTIONS[task](length, given)
                 write, source = (as_text, model.tokenizer) if form == "text" else (as_tokens, model.usable)
-                batch, written, given = write(task, question, source, model.start, seed, rows), form, shots
+                batch, written = write(task, question, source, model.start, seed, rows), form
             right = score(model, batch)
             about = {"model": model.name, "task": task, "form": written, "length": length, "shots": given}
-            found.append(about | _summary(batch, right))
+            found.append(about | _summary(batch, right, headline))
             positions += [about | point for point in _by_tag(batch, right)]
     return Evaluation(pd.DataFrame(found), pd.DataFrame(positions))
 
@@ -104,12 +107,13 @@ def score(model: LanguageModel, batch: Batch) -> Tensor:
     return (torch.cat(found) == batch.answers) & batch.scored
 
 
-def _summary(batch: Batch, right: Tensor) -> dict[str, float]:
-    rows, exact = len(right), int((right | ~batch.scored).all(1).sum())
-    low, high = wilson(exact, rows)
-    answers = (right.sum() / batch.scored.sum()).item()
-    return {"rows": rows, "tokens": batch.tokens.shape[1], "accuracy": exact / rows, "low": low, "high": high,
-            "answers": answers}  # fmt: skip
+def _summary(batch: Batch, right: Tensor, headline: str) -> dict[str, float]:
+    """The interval takes a row as one observation: answers of a row depend on one another, so it is wide enough."""
+    rows, exact = len(right), (right | ~batch.scored).all(1).float().mean().item()
+    accuracy = exact if headline == "rows" else (right.sum(1) / batch.scored.sum(1)).mean().item()
+    low, high = wilson(accuracy * rows, rows)
+    return {"rows": rows, "tokens": batch.tokens.shape[1], "accuracy": accuracy, "low": low, "high": high,
+            "exact_rows": exact}  # fmt: skip
 
 
 def _by_tag(batch: Batch, right: Tensor) -> list[dict]:

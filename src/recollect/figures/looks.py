@@ -1,4 +1,4 @@
-"""How a line looks and is called. Both belong to the mixer, so that it is recognised from picture to picture."""
+"""The look and the name of a line. Both belong to the mixer, so that it looks the same in every picture."""
 
 import itertools
 from collections.abc import Sequence
@@ -32,14 +32,14 @@ ALL_COLOURS = (
     "#994455",
     "#BBBBBB",
 )
-"""Okabe & Ito's palette, then Tol's muted one and some of his others: the mixers that are seen most often are the easiest to
-tell apart."""
+"""Okabe & Ito's palette, then Tol's muted one and some of his others: the most common mixers have the most distinct
+colours."""
 
 
 def written(label: str) -> str:
     """A label with its mixer as people write it: `mamba2, width 64` gives `Mamba-2, width 64`."""
     mixer, rest = _split(label)
-    return WRITTEN.get(mixer, mixer) + rest
+    return WRITTEN.get(mixer, mixer) + (f" {rest}" if rest.startswith("(") and mixer in WRITTEN else rest)
 
 
 def look(i: int) -> dict[str, Any]:

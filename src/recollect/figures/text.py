@@ -1,4 +1,4 @@
-"""What a terminal shows, as a picture: a model's diagram, an example of a task."""
+"""Terminal output as a picture: a model's diagram, an example of a task."""
 
 from matplotlib.figure import Figure
 from rich.console import Console, RenderableType
@@ -15,7 +15,7 @@ def rendered(renderable: RenderableType, width: int = 100) -> str:
 
 
 def text_figure(text: str, title: str, caption: str) -> Figure:
-    """Fixed-width text, each character in its place."""
+    """Fixed-width text as a picture."""
     lines = text.rstrip().splitlines()
     with style():
         figure = new_figure(max(6.4, 0.078 * max(map(len, lines)) + 0.4), 1.2 + 0.155 * len(lines))

@@ -10,9 +10,9 @@ from recollect.figures.looks import looks, written
 from recollect.figures.style import Picture, add_caption, new_figure, style
 
 FEW = 4
-"""How many models' windows are shaded behind the curves as well; more would hide each other."""
+"""The most models whose windows are shaded behind the curves as well; more would hide each other."""
 LONG = 80
-"""Letters of a legend's line at most; labels of at most half as many stand in two columns."""
+"""The most characters in a line of the legend; labels of at most half as many are in two columns."""
 
 
 def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: float = THRESHOLD) -> Picture:
@@ -35,12 +35,15 @@ def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: floa
                 edges = found[model]["low"], found[model]["high"]
                 if len(models) <= FEW:
                     axes.axvspan(*edges, color=look["color"], alpha=0.07, linewidth=0)
-                y = -0.06 - 0.045 * i  # the windows as bars under the curves, so that overlaps can be told apart
+                y = -0.06 - 0.045 * i  # the windows as bars under the curves, so that overlaps stay visible
                 axes.plot(edges, (y, y), color=look["color"], linewidth=5, solid_capstyle="butt", alpha=0.9)
         for rate in ZOOLOGY_RATES:
             axes.axvline(rate, color="#555555", linestyle=(0, (2, 3)), linewidth=1, zorder=0)
         axes.axhline(threshold, color="#999999", linewidth=0.8, zorder=0)
-        axes.set(xscale="log", xlabel="learning rate", ylabel="accuracy", title=title)
+        if any(one["decades"] > 0 for one in found.values()):
+            axes.text(0.005, 0.01, "windows", fontsize=8, color="#555555", transform=axes.transAxes)
+        axes.set(xscale="log", xlabel="learning rate", ylabel="accuracy")
+        figure.suptitle(title)
         axes.set_ylim(-0.06 - 0.045 * len(models), 1.03)
         axes.set_yticks(np.linspace(0, 1, 6))
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=columns, fontsize=9)
@@ -66,5 +69,5 @@ def window_caption(frame: pd.DataFrame, threshold: float = THRESHOLD) -> str:
     setting = f"width {values('model.width')}, {values('model.layers')} layer(s), batch {values('train.batch')}"
     return (
         f"{size}; task {values('task.kind')}, {setting}, at most {frame['step'].max()} steps. Line: mean over seeds; "
-        f"band: lowest to highest seed; shaded and bars: accuracy at least {threshold:g}; dashed: the four rates of Zoology."
+        f"band: lowest to highest seed; shaded and bars: accuracy at least {threshold:g}; dotted: the four rates of Zoology."
     )

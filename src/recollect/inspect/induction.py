@@ -1,7 +1,7 @@
-"""Do attention heads form an induction circuit (Olsson et al. 2022)? Two scores, of each head's attention weights:
+"""Do attention heads form an induction circuit (Olsson et al. 2022)? Two scores of each head's attention weights:
 
     previous token    mean weight that a token gives to the one before it
-    prefix matching   mean weight that a token, where it occurred before, gives to what followed it then
+    prefix matching   mean weight that a repeated token gives to the token after its earlier occurrence
 
 A circuit is a head high in the first and, in a later layer, one high in the second. With convolved keys one layer can do both.
 """

@@ -1,11 +1,11 @@
-"""The token-mixing matrix of a mixer: y = M(x) v, row t what token t reads of each token s <= t.
+"""The token-mixing matrix of a mixer: y = M(x) v, where row t is what token t reads from each token s <= t.
 
-    S6 (Okpekpe & Orvieto, equation 1):  M_ts = C_t A_t .. A_{s+1} B_s, and D besides where s = t
+    S6 (Okpekpe & Orvieto, equation 1):  M_ts = C_t A_t .. A_{s+1} B_s, plus D where s = t
 
 Every built-in mixer but the LSTM is linear in its values v once queries, keys, decays and gates are held fixed. That part of it
 is `mix(x, values)` (mixers/base.py), so M is what `mix` returns for unit impulses: all impulses at once, as the channels of v,
 where the channels of a head are mixed alike; one impulse per row where every channel is mixed in its own way.
-Left out is what acts token by token after it (norm, output gate and projection), and short convolutions before it.
+It leaves out what acts on each token after it (norm, output gate and projection) and short convolutions before it.
 
 Shapes: x (rows, length, width), M (rows, parts, length, length); a part is a head, or a channel.
 """
@@ -43,7 +43,7 @@ def mixing_matrix(mixer: nn.Module, x: Tensor) -> Tensor:
 
 
 def _response(mixer: Any, x: Tensor, impulses: Tensor) -> Tensor:
-    """What `mix` adds for these values to what it gives for none: a bias mixes nothing."""
+    """The output of `mix` for these values minus its output for zeros, which removes a bias."""
     return mixer.mix(x, impulses) - mixer.mix(x, torch.zeros_like(impulses))
 
 

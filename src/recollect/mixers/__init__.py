@@ -13,7 +13,7 @@ class Mixers(Registry["type[Module]"]):
 
     def find(self, name: str) -> "type[Module]":
         if name.startswith("fla:"):
-            from recollect.mixers.fla import fla_mixer  # brings torch along
+            from recollect.mixers.fla import fla_mixer  # imports torch
 
             return fla_mixer(name)
         return super().find(name)

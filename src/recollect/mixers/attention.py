@@ -32,7 +32,7 @@ class Attention(Mixer):
         mixer is then not causal and has no `step`.
     window: how many tokens back a query sees, itself included; 0 sees all.
     dropout: share of attention weights dropped in training.
-    rotary_fraction: share of each head's dims that rotary positions turn.
+    rotary_fraction: share of each head's dims that rotary positions rotate.
     kv_heads: how many heads keys and values have, each shared by its part of the heads (grouped-query attention, Ainslie et
         al. 2023); 0 takes as many as there are heads.
     sinks: whether each head has a learned score that competes with those of the tokens and has no value (GPT-OSS).
@@ -40,13 +40,14 @@ class Attention(Mixer):
         query, per head (FoX, Lin et al. 2025).
     output_gate: whether the heads' outputs are multiplied by sigmoid(W_g x), channel by channel, before the last map.
     qk_norm: whether queries and keys are normalised, head by head, with learned gains (RMSNorm; Dehghani et al. 2023).
-    init: how the projections start: normal, by the model's law, which is GPT-2's and Zoology's; pytorch, by that of nn.Linear;
+    init: how the projections start: normal, by the model's default, which is GPT-2's and Zoology's; pytorch, by that of
+    nn.Linear;
         or mimetic (Trockman & Kolter 2023), W_q^T W_k of each head near 0.7 (I + noise), and W_out W_v near 0.4 (noise - I).
 
     Under muP scores are divided by d and not by sqrt(d), so that they are the same at the base width.
     In a block with `canon` B queries, keys and values pass a Canon layer after their projection.
     Initial values: the projections as `init` says; the convolutions as nn.Conv1d's; relative positions and sinks start at zero;
-    the maps of forget gates and output gate by the model's law.
+    the maps of forget gates and output gate by the model's default.
     """
 
     wants_positions = True  # Okpekpe & Orvieto, A.2
@@ -99,7 +100,7 @@ class Attention(Mixer):
 
     @torch.no_grad()
     def initialise(self) -> None:
-        """The model has drawn the projections by its own law: here they get another where `init` names one."""
+        """The model has drawn the projections by its default: here they are drawn again where `init` names another."""
         if self.init == "normal":
             return
         if self.init == "pytorch":
@@ -175,18 +176,18 @@ class Attention(Mixer):
         y = y.flatten(2)
         return self.out(y if self.gate is None else y * sigmoid(self.gate(x)))
 
-    def _bias(self, apart: Tensor, dtype: torch.dtype) -> Tensor | None:
-        """What is added to the scores at distances `apart` (queries, keys): (h, queries, keys), or None."""
+    def _bias(self, distances: Tensor, dtype: torch.dtype) -> Tensor | None:
+        """The bias of the scores at `distances` (queries, keys): (h, queries, keys), or None."""
         bias = None
         if self.positions == "alibi":
-            bias = alibi(self.heads, apart, dtype)
+            bias = alibi(self.heads, distances, dtype)
         elif self.positions == "hard_alibi":
-            bias = hard_alibi(self.heads, apart, dtype)
+            bias = hard_alibi(self.heads, distances, dtype)
         elif self.positions == "relative":
-            bias = self.relative[bucket(apart)].movedim(-1, 0)
+            bias = self.relative[bucket(distances)].movedim(-1, 0)
         if self.window:
-            hidden = torch.zeros(apart.shape, dtype=dtype, device=apart.device).masked_fill(
-                apart >= self.window, -math.inf
+            hidden = torch.zeros(distances.shape, dtype=dtype, device=distances.device).masked_fill(
+                distances >= self.window, -math.inf
             )
             bias = hidden if bias is None else bias + hidden
         return bias

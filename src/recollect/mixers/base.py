@@ -1,17 +1,17 @@
-"""What a sequence mixer is.
+"""The base class of sequence mixers.
 
 Any `nn.Module` that maps (batch, length, width) to the same shape and does not look ahead can be trained. The built-in
 ones derive from `Mixer` and add a recurrent form, the size of its state, and a count of operations.
 
 A mixer's constructor takes `width` first and its options by keyword, each with a default. Six keywords are filled in by
 the model where a constructor has them: `length` (the longest row), `layer` and `layers` (which layer, of how many),
-`positions` (the kind of positions the model asks for: "none", "rotary", "alibi", "hard_alibi" or "relative"), `base_width`
+`positions` (the kind of positions the model has: "none", "rotary", "alibi", "hard_alibi" or "relative"), `base_width`
 (the width from which muP scales the model, or 0), and `canon` (whether what it projects its input to passes a Canon layer).
 
 Initialisation: the model draws the weight of every nn.Linear from N(0, 0.02), zeroes its bias, and divides a Linear
 called `out` (the end of a residual branch) by sqrt(2 x layers). Then it calls `initialise()` where a mixer has one, for the
-parts whose own law matters. Other parameters keep what the constructor gave them. Each mixer's docstring says whose initial
-values it has; "the model's law" there is the one of this paragraph.
+parts with initial values of their own. Other parameters keep what the constructor gave them. Each mixer's docstring says whose
+initial values it has; "the model's default" there is the distribution of this paragraph.
 """
 
 from typing import ClassVar, Literal
@@ -25,7 +25,7 @@ State = dict[str, Tensor]
 """What a mixer carries from token to token: named tensors, axis 0 the batch. Integer tensors (a position) are bookkeeping."""
 
 Init = Literal["normal", "pytorch"]
-"""How linear maps start where a mixer leaves the choice: by the model's law, or by that of nn.Linear."""
+"""How linear maps start where a mixer has the option: by the model's default, or by that of nn.Linear."""
 
 
 class Mixer(nn.Module):
@@ -34,8 +34,8 @@ class Mixer(nn.Module):
     wants_positions: ClassVar[bool] = False
     """Whether a model of it gets learned positions by default. It is not inherited; any module may have it."""
     version: int = 1
-    """The version of this mixer's law. It is raised when what the mixer computes by default, or what it starts from, changes, so
-    that runs from before and after the change are never taken for the same."""
+    """Raised when what the mixer computes by default, or its initial values, change, so that runs from before and after the
+    change are never taken for the same."""
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, length, width) -> (batch, length, width), causal."""
@@ -44,10 +44,10 @@ class Mixer(nn.Module):
     def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:
         """The part of `forward` that moves information between tokens: linear in the values, of the values' shape.
 
-        x is what `forward` takes; it decides all else, such as queries, keys, decays and gates, and the values where none are
-        given. Values are (batch, length, heads, dim) where the channels of a head are mixed alike: `mix` then takes any dim.
-        They are (batch, length, channels) where every channel is mixed in its own way. With `mix` a mixer has mixing matrices
-        (inspect/mixing.py). Where one op does the work of `forward`, `mix` is its definition.
+        x is the input of `forward`; it determines everything else, such as queries, keys, decays and gates, and the values where
+        none are given. Values are (batch, length, heads, dim) where the channels of a head are mixed alike: `mix` then takes any
+        dim. They are (batch, length, channels) where every channel is mixed in its own way. With `mix` a mixer has mixing
+        matrices (inspect/mixing.py). Where one op does the work of `forward`, `mix` is its definition.
         """
         raise TypeError(f"{type(self).__name__} must define mix")
 
@@ -60,7 +60,7 @@ class Mixer(nn.Module):
         return {}
 
     def after_norm(self, norm: Norm, x: Tensor) -> Tensor:
-        """self(norm(x)), which training on a GPU calls in its place: a mixer may put the norm's scale into its first linear map
+        """self(norm(x)), which training on a GPU calls instead: a mixer may put the norm's scale into its first linear map
         (ops/norms.py). Where the mixer has hooks, the model calls it itself instead."""
         return self(norm(x))
 
@@ -82,7 +82,7 @@ class Mixer(nn.Module):
 
 
 def defines(module: nn.Module, method: str) -> bool:
-    """Whether a module has a method of its own (`Mixer` only says that there should be one)."""
+    """Whether a module defines a method itself, not only inherits the placeholder of `Mixer`."""
     own = getattr(type(module), method, None)
     return own is not None and own is not getattr(Mixer, method, None)
 

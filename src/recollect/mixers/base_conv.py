@@ -26,7 +26,7 @@ class BaseConv(Mixer):
         3 features (time, and one cosine and sine) and 16 hidden units with ReLU. It has no decay and adds its input. `step`
         carries the history of inputs, and a row longer than `length` is an error.
 
-    Initial values: Zoology's: linear maps, those of the MLP too, by the model's law, the short convolution as nn.Conv1d's.
+    Initial values: Zoology's: linear maps, those of the MLP too, by the model's default, the short convolution as nn.Conv1d's.
     """
 
     def __init__(self, width: int, *, kernel: int = 3, implicit: bool = False, length: int = 1024):

@@ -1,4 +1,4 @@
-"""Based: Taylor linear attention beside something that sees near tokens sharply.
+"""Based: Taylor linear attention and a local mixer.
 
 Zoology form (Arora et al. 2023): BaseConv in layers 0, 2, ..; Taylor linear attention in layers 1, 3, ..
 Paper form (Arora et al. 2024): sliding-window softmax attention in place of BaseConv. (Their language models also keep
@@ -55,7 +55,7 @@ class Based(Mixer):
         return x
 
     def _onward(self, name: str, x: Tensor, y: Tensor) -> Tensor:
-        """What comes after a part: its output, with its input where linear attention still follows."""
+        """The input of the next part: a part's output, plus its input where linear attention follows."""
         return x + y if self.adds_input and name == "local" and len(self.parts) == 2 else y
 
     def initial_state(self, batch: int) -> State:

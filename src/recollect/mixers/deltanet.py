@@ -24,12 +24,12 @@ class DeltaNet(Mixer):
 
     heads: how many heads the width is split into.
     kernel: length of the short convolutions on q, k and v.
-    expand_v: how many times as wide as its keys a head's values are: as many times as large is the memory.
+    expand_v: width of a head's values over that of its keys; the memory grows by the same factor.
     beta_max: beta lies between 0 and this; above 1, up to 2, the memory's transition has negative eigenvalues.
     norm_eps: what is added to the mean square in the norm of the output: 1e-5 in flash-linear-attention (fla) and Zoology,
         1e-6 in transformers' Qwen3-Next. At the start the mean square is of that size, so it matters.
 
-    Initial values: Zoology's (linear maps by the model's law, the convolutions as nn.Conv1d's) but for `out`, which Zoology
+    Initial values: Zoology's (linear maps by the model's default, the convolutions as nn.Conv1d's) except `out`, which Zoology
     does not make smaller.
     """
 
@@ -80,7 +80,7 @@ class DeltaNet(Mixer):
         return beta if self.beta_max == 1 else self.beta_max * beta
 
     def _log_alpha(self, x: Tensor) -> Tensor | None:
-        """The log of alpha (..., h); none here: nothing is forgotten but what is overwritten."""
+        """The log of alpha (..., h); None here: only overwritten values are forgotten."""
         return None
 
     def _finish(self, y: Tensor, x: Tensor) -> Tensor:
@@ -108,5 +108,5 @@ class DeltaNet(Mixer):
 
 
 def unit(x: Tensor) -> Tensor:
-    """x with length 1, and no jump where it is zero."""
+    """x normalised to length 1, smoothly where it is zero."""
     return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + 1e-6)

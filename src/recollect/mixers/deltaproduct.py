@@ -23,15 +23,15 @@ from recollect.spec import SpecError
 
 
 class DeltaProduct(Mixer):
-    """DeltaNet with n steps per token: each has keys, values and a beta of its own.
+    """DeltaNet with n steps per token: each has its own keys, values and beta.
 
     `mix` takes and returns n x heads parts, step by step: a head's reading is the sum over its n parts, because the values of
-    each step are mixed by a matrix of their own.
+    each step are mixed by their own matrix.
 
     steps: n, how many steps of the delta rule a token takes.
     heads: how many heads the width is split into.
     kernel: length of the short convolutions on q, k and v.
-    expand_v: how many times as wide as its keys a head's values are: as many times as large is the memory.
+    expand_v: width of a head's values over that of its keys; the memory grows by the same factor.
     beta_max: beta lies between 0 and this; above 1, up to 2, a step's transition has a negative eigenvalue.
     forget: whether the memory fades before a token's first step, by Gated DeltaNet's alpha.
     output_gate: whether the output is multiplied by silu(W_z x), as in Gated DeltaNet.
@@ -99,7 +99,7 @@ class DeltaProduct(Mixer):
         return beta, -self.A_log.exp() * softplus(self.a(x) + self.dt_bias)
 
     def _scan(self, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None) -> Tensor:
-        """The readings (batch, length, h, dim): of each token's n steps the first forgets and the last is read."""
+        """The readings (batch, length, h, dim): the first of each token's n steps forgets, and the last is read."""
         nothing = [torch.zeros_like(q)] * (self.steps - 1)
         q = torch.stack([*nothing, q], dim=2)
         if log_alpha is not None:
@@ -127,7 +127,7 @@ class DeltaProduct(Mixer):
 
     @property
     def _dims(self) -> tuple[int, int]:
-        """Of a head, the width of its keys and of its values."""
+        """The widths of a head's keys and values."""
         return self.out.out_features // self.heads, self.out.in_features // self.heads
 
     def flops(self, length: int) -> int:

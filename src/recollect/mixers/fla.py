@@ -18,11 +18,11 @@ from recollect.spec import SpecError, nearest
 
 PREFIX = "fla:"
 WIDTHS = ("hidden_size", "d_model")
-"""What layers call the width."""
+"""The names of the width in layers' constructors."""
 CONTEXT = (*WIDTHS, "layer_idx", "num_hidden_layers", "device", "dtype")
-"""What is not an option of a layer: the model decides it."""
+"""Arguments that are not options, because the model decides them."""
 SMALL = {"num_heads": 2, "num_key_value_heads": 2, "head_dim": None}
-"""Our defaults of options whose own are for large models."""
+"""Our defaults for options whose own defaults are for large models."""
 OURS = {
     "KimiDeltaAttention": "kda", "GatedDeltaNet": "gated_deltanet", "GatedDeltaNet2": "gated_deltanet2", "DeltaNet": "deltanet",
     "GatedDeltaProduct": "deltaproduct", "GatedLinearAttention": "gla", "MultiScaleRetention": "retnet", "Mamba": "mamba",
@@ -30,7 +30,7 @@ OURS = {
     "LinearAttention": "linear_attention", "BasedLinearAttention": "based",
     "ForgettingAttention": "{kind: attention, forget: true}",
 }  # fmt: skip
-"""Mixers of our own that compute what a layer computes, on any device."""
+"""Our mixers that compute the same as a layer, on any device."""
 
 
 class FlaLayer(nn.Module):
@@ -38,7 +38,7 @@ class FlaLayer(nn.Module):
 
     Options are those of the layer's constructor. Where it has them and they are not given, `num_heads` and `num_key_value_heads`
     are 2, and `head_dim` is the (expanded) width divided by `num_heads`: fla's own defaults are for thousands of channels.
-    Initial values: linear maps by the model's law; all else as fla has it.
+    Initial values: linear maps by the model's default; everything else as in fla.
     """
 
     layer_name = ""
@@ -90,7 +90,7 @@ def layer_class(name: str) -> type[nn.Module]:
     """The class of that name in `fla.layers`; an unknown one is refused with the nearest."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # without a GPU the package complains when it is imported
+            warnings.simplefilter("ignore")  # without a GPU the package warns when it is imported
             layers = import_module("fla.layers")
     except ImportError as error:
         raise SpecError(
@@ -101,7 +101,7 @@ def layer_class(name: str) -> type[nn.Module]:
     if name not in layers.__all__ or not inspect.isclass(cls):
         raise SpecError(f"flash-linear-attention {VERSION} has no layer {name!r}: {nearest(name, layers.__all__)}")
     if not set(WIDTHS) & set(inspect.signature(cls.__init__).parameters):
-        raise SpecError(f"{PREFIX}{name} does not take a width, so it is no mixer by itself")
+        raise SpecError(f"{PREFIX}{name} does not take a width, so it cannot be used as a mixer")
     return cast("type[nn.Module]", cls)
 
 

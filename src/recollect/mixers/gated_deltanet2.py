@@ -21,7 +21,7 @@ class GatedDeltaNet2(KDA):
 
     heads: how many heads the width is split into.
     kernel: length of the short convolutions on q, k and v.
-    expand_v: how many times as wide as its keys a head's values are: as many times as large is the memory.
+    expand_v: width of a head's values over that of its keys; the memory grows by the same factor.
     beta_max: the erase gate lies between 0 and this; above 1, up to 2, the memory's transition has negative eigenvalues.
     norm_eps: what is added to the mean square in the norm of the output; 1e-5 in flash-linear-attention (fla).
 

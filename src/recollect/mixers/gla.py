@@ -28,7 +28,7 @@ class GLA(Mixer):
     rank: rank of the map from the input to the decays.
     norm_eps: what is added to the mean square in the norm of the output; 1e-5 in flash-linear-attention (fla) and Zoology.
 
-    Initial values: Zoology's (linear maps by the model's law) but for `out`, which Zoology does not make smaller. The output
+    Initial values: Zoology's (linear maps by the model's default) except `out`, which Zoology does not make smaller. The output
     gate has a bias that theirs lacks; it starts at zero.
     """
 

@@ -6,9 +6,9 @@
         zoh:       p = e^{dt A},                          b = (e^{dt A} - 1) / A         (zero-order hold)
 
 Glossary: q, k, v = queries, keys, values; N = state; u = k' v^T, an entry of a head's outer product; A = -decay + i
-frequency, N / 2 of them (each stands for a conjugate pair); dt = step; p = pole; C = read-out; D, D_s = skips.
+frequency, N / 2 of them (each represents a conjugate pair); dt = step; p = pole; C = read-out; D, D_s = skips.
 Complex numbers are pairs of reals on the last axis: PyTorch's complex product on the CPU rounds a tensor's last
-elements differently from the others, and a member's bits would depend on its company.
+elements differently from the others, and a member's bits would depend on the other members.
 """
 
 import math
@@ -31,10 +31,10 @@ class H3(Mixer):
         zero-order hold.
 
     Initial values: those of H3's own code and of Zoology: the shift as nn.Conv1d's, skips from N(0, 1), A, dt and C as S4D's.
-    Linear maps by the model's law, which is theirs but for `out`, which Zoology does not make smaller here.
+    Linear maps by the model's default, which is theirs except `out`, which Zoology does not make smaller here.
     """
 
-    exact_causality = False  # the rounding of Fourier transforms looks ahead
+    exact_causality = False  # Fourier transforms are causal up to rounding
 
     def __init__(
         self, width: int, *, length: int, head_dim: int = 2, state: int = 0,

@@ -28,20 +28,20 @@ class Hyena(Mixer):
 
     Filters are functions of the position over `length`, the longest row; a longer input is an error.
 
-    order: how many gates; order - 1 long convolutions stand between them.
+    order: how many gates; there are order - 1 long convolutions between them.
     filter_width: width of the filters' MLP (four linear layers with sines between them).
     features: positional features it reads: the time, and a cosine and a sine for each of (features - 1) / 2 frequencies.
         With 3, Zoology's default, the filter sees the time t only.
     train_features: whether the features are parameters, one row per position, as in Zoology's code.
     filter_init: how the filters' MLP starts: normal, N(0, 0.02) and zero biases as in both published training codes, so that
-        filters start close to zero; or pytorch, the law of nn.Linear, as in the bare module.
+        filters start close to zero; or pytorch, nn.Linear's default, as in the bare module.
     kernel: length of the short convolution after the projections.
 
-    Initial values: those of Zoology and of Hyena's own language model: linear maps by the model's law, the short convolution
+    Initial values: those of Zoology and of Hyena's own language model: linear maps by the model's default, the short convolution
     as nn.Conv1d's, skips from N(0, 1).
     """
 
-    exact_causality = False  # the rounding of Fourier transforms looks ahead
+    exact_causality = False  # Fourier transforms are causal up to rounding
 
     def __init__(
         self, width: int, *, length: int, order: int = 2, filter_width: int = 64, features: int = 3,
@@ -58,7 +58,7 @@ class Hyena(Mixer):
         self.out = nn.Linear(width, width)
 
     def initialise(self) -> None:
-        """Draw the filters' MLP again by PyTorch's law, where `filter_init` says so."""
+        """Draw the filters' MLP again by PyTorch's default, where `filter_init` says so."""
         if self.filter_init == "pytorch":
             self.filters.reset()
 
@@ -99,7 +99,7 @@ class Hyena(Mixer):
 
 
 class ImplicitFilters(nn.Module):
-    """Long filters as a function of time: an MLP with sines, times an exponential decay of each channel's own."""
+    """Long filters as a function of time: an MLP with sines, times an exponential decay per channel."""
 
     def __init__(self, channels: int, count: int, length: int, width: int, features: int, train_features: bool):
         super().__init__()
@@ -118,7 +118,7 @@ class ImplicitFilters(nn.Module):
         self.frequency = nn.Parameter(torch.ones(width))  # of the sines, shared by the layers
 
     def reset(self) -> None:
-        """Draw the MLP's weights anew, by PyTorch's law for linear layers."""
+        """Draw the MLP's weights anew, by PyTorch's default for linear layers."""
         for linear in (self.first, self.second, self.third, self.last):
             linear.reset_parameters()
 
@@ -128,7 +128,7 @@ class ImplicitFilters(nn.Module):
             raise SpecError(f"hyena: an input of length {taps} is longer than its filters, built for {self.length}")
         like = {"device": self.frequency.device, "dtype": self.frequency.dtype}
         fixed = positional_features(torch.arange(taps, **like), self.length, self.bands)
-        time = fixed[:, :1]  # filters decay in true time, whatever the features have learnt
+        time = fixed[:, :1]  # filters decay in true time, also if the features are trained
         h = fixed if self.features is None else self.features[:taps]  # (taps, features)
         for linear in (self.first, self.second, self.third):
             h = torch.sin(self.frequency * linear(h))

@@ -35,7 +35,7 @@ class LinearAttention(Mixer):
     conv_causal: whether those convolutions are causal; false centres them, so that they read kernel // 2 tokens ahead. The
         mixer is then not causal and has no `step`.
 
-    Initial values: the projections by the model's law, which is Zoology's but for `out`, which Zoology does not make smaller
+    Initial values: the projections by the model's default, as in Zoology, except `out`, which Zoology does not make smaller
     here; the convolutions as nn.Conv1d's.
     """
 

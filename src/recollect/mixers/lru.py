@@ -3,8 +3,8 @@
     h_t = lambda * h_{t-1} + gamma * (B u_t)        y_t = Re(C h_t) + D * u_t
     lambda = exp(-exp(nu) + i exp(theta))           gamma = sqrt(1 - |lambda|^2) at the start
 
-Glossary: u = the input; h = the state, n complex numbers; lambda = how it decays and turns; gamma = what keeps its size near
-that of the input; B, C, D as in state-space models.
+Glossary: u = the input; h = the state, n complex numbers; lambda = its decay and rotation; gamma = a factor that keeps its size
+near that of the input; B, C, D as in state-space models.
 The recurrence turns real parts into imaginary ones, so no channel has one mixing matrix: there is no `mix`.
 """
 
@@ -25,8 +25,8 @@ class LRU(Mixer):
     r_min, r_max: |lambda| at the start: uniform on the ring between these.
     max_phase: the angle of lambda at the start is uniform between 0 and this.
 
-    Initial values: the paper's: B of variance 1 / (2 width), C of 1 / n, real and imaginary parts alike, D normal; a residual
-    branch's end is made smaller by sqrt(2 x layers), as the model's law has it.
+    Initial values: the paper's: B of variance 1 / (2 width), C of 1 / n, real and imaginary parts alike, D normal; the output
+    map is made smaller by sqrt(2 x layers), as in the model's default.
     """
 
     def __init__(

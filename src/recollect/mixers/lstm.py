@@ -20,7 +20,7 @@ class LSTM(Mixer):
 
     hidden: size of the hidden state and of the cell; 0: as wide as the model.
 
-    Initial values: torch.nn.LSTM's (with one bias per gate in place of two); the output map by the model's law.
+    Initial values: torch.nn.LSTM's (with one bias per gate in place of two); the output map by the model's default.
     """
 
     def __init__(self, width: int, *, hidden: int = 0):
@@ -34,7 +34,7 @@ class LSTM(Mixer):
         self.initialise()
 
     def initialise(self) -> None:
-        """All that enters the gates is uniform in +- 1 / sqrt(hidden), as in torch.nn.LSTM."""
+        """All weights of the gates are uniform in +- 1 / sqrt(hidden), as in torch.nn.LSTM."""
         for parameter in (self.inputs.weight, self.inputs.bias, self.recurrent):
             nn.init.uniform_(parameter, -(self.hidden**-0.5), self.hidden**-0.5)
 

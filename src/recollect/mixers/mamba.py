@@ -24,24 +24,24 @@ StepInit = Literal["published", "zero"]
 
 
 class Mamba(Mixer):
-    """Mamba's own block: expansion, short convolution, selective scan and gate. It has no use for an MLP beside it.
+    """Mamba's own block: expansion, short convolution, selective scan and gate. It is used without an MLP.
 
     state: size n of the state of each channel.
     kernel: length of the short convolution.
     expand: how many times the width the scan's channels are.
     dt_rank: rank r of the projection that gives dt; 0 takes a 16th of the width, rounded up.
     dt_min, dt_max: step sizes at the start, log-uniform between these.
-    conv: whether there is a convolution (its silu stays without it).
+    conv: whether there is a convolution (without it the silu remains).
     gate: whether the output is gated.
     mimetic: start close to linear attention (Trockman et al. 2024): almost no decay (A = -exp(-8), dt = 1 whatever the token)
-        and W_C = W_B. The convolution starts as ever.
-    init: how W_u, W_z, W_r, W_B, W_C and W_out start: normal, by the model's law, N(0, 0.02) and W_out smaller; or pytorch, the
-        law of nn.Linear and W_out divided by sqrt(layers), as in published Mamba and in Zoology's block for Mamba.
+        and W_C = W_B. The convolution starts as usual.
+    init: how W_u, W_z, W_r, W_B, W_C and W_out start: normal, by the model's default, N(0, 0.02) and W_out smaller; or pytorch,
+        nn.Linear's default and W_out divided by sqrt(layers), as in published Mamba and in Zoology's block for Mamba.
     dt_init: how the step size starts: published, W_dt uniform in +- r^(-1/2) and b_dt as dt_min and dt_max say; or zero,
         b_dt = 0, so that dt is near 0.7, and W_dt as other linear maps. Zoology's code does the latter, by zeroing every
-        bias, where Mamba stands in its block for other mixers, with an MLP after it.
+        bias, where Mamba is in its block for other mixers, with an MLP after it.
 
-    Initial values: A, D, dt and the convolution are published Mamba's; linear maps are by the model's law unless `init` says
+    Initial values: A, D, dt and the convolution are published Mamba's; linear maps are by the model's default unless `init` says
     otherwise.
     """
 
@@ -62,7 +62,7 @@ class Mamba(Mixer):
 
     @torch.no_grad()
     def initialise(self) -> None:
-        """Draw the linear maps again by PyTorch's law, where `init` says so."""
+        """Draw the linear maps again by PyTorch's default, where `init` says so."""
         if self.init == "pytorch":
             self.in_proj.reset_parameters()
             self.out.reset_parameters()
@@ -110,7 +110,7 @@ class Mamba(Mixer):
 
 
 class S6(Mixer):
-    """The selective scan alone: what Okpekpe & Orvieto (figure 8, "S6 + MLP") put in attention's place in a Transformer layer.
+    """The selective scan alone: Okpekpe & Orvieto (figure 8, "S6 + MLP") put it in the place of attention in a Transformer layer.
 
     They give no details. Here: the scan at the model's width (no expansion, convolution, gate or activation) and an output
     projection; dt, B and C come from the layer's input as in Mamba.
@@ -119,7 +119,7 @@ class S6(Mixer):
     dt_rank: rank r of the projection that gives dt; 0 takes a 16th of the width, rounded up.
     dt_min, dt_max: step sizes at the start, log-uniform between these.
 
-    Initial values: A, D and dt are published Mamba's; linear maps are by the model's law.
+    Initial values: A, D and dt are published Mamba's; linear maps are by the model's default.
     """
 
     def __init__(

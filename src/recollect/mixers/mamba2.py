@@ -22,7 +22,7 @@ from recollect.spec import SpecError
 
 
 class Mamba2(Mixer):
-    """Mamba2's own block. It has no use for an MLP beside it.
+    """Mamba2's own block. It is used without an MLP.
 
     state: size n of B and C; a head's state is n x p.
     head_dim: p; 0 takes 64, or where 64 does not divide the inner width, the largest smaller number that does.
@@ -31,7 +31,7 @@ class Mamba2(Mixer):
     groups: how many B and C there are, each shared by its part of the heads, whose outputs are normalised together.
     dt_min, dt_max: step sizes at the start, log-uniform between these.
 
-    Initial values: A, D, dt and the convolution are published Mamba2's; linear maps are by the model's law.
+    Initial values: A, D, dt and the convolution are published Mamba2's; linear maps are by the model's default.
     """
 
     def __init__(
@@ -40,11 +40,7 @@ class Mamba2(Mixer):
     ):  # fmt: skip
         super().__init__()
         inner = expand * width
-        head_dim = head_dim or max(n for n in range(1, min(64, inner) + 1) if inner % n == 0)
-        self.heads = divides("mamba2: head_dim of the inner width", head_dim, inner)
-        if groups < 1 or self.heads % groups:
-            choices = ", ".join(str(n) for n in range(1, self.heads + 1) if self.heads % n == 0)
-            raise SpecError(f"mamba2: groups {groups} does not divide {self.heads} heads; choose from: {choices}")
+        self.heads = scan_heads("mamba2", inner, head_dim, groups)
         self.state, self.groups, self.dt_min, self.dt_max = state, groups, dt_min, dt_max
         convolved = inner + 2 * groups * state
         self.in_proj = nn.Linear(width, inner + convolved + self.heads, bias=False)  # z, then x, B, C, then dt
@@ -120,3 +116,14 @@ class NormByGroup(nn.RMSNorm):
             return super().forward(x)
         x = x.unflatten(-1, (self.groups, -1))
         return F.rms_norm(x, x.shape[-1:], eps=EPS).flatten(-2) * self.weight
+
+
+def scan_heads(name: str, inner: int, head_dim: int, groups: int) -> int:
+    """How many heads of `head_dim` channels the inner width has; 0 takes 64, or the next smaller number that divides it. `groups`
+    must divide them."""
+    head_dim = head_dim or max(n for n in range(1, min(64, inner) + 1) if inner % n == 0)
+    heads = divides(f"{name}: head_dim of the inner width", head_dim, inner)
+    if groups < 1 or heads % groups:
+        choices = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
+        raise SpecError(f"{name}: groups {groups} does not divide {heads} heads; choose from: {choices}")
+    return heads

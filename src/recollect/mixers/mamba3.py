@@ -1,13 +1,13 @@
-"""Mamba-3 with one input and one output per channel (SISO; Lahoti et al. 2026): Mamba2 with a state that turns, a rule of second
-order for its steps, and no convolution.
+"""Mamba-3 with one input and one output per channel (SISO; Lahoti et al. 2026): Mamba2 with a rotating state, a second-order
+rule for its steps, and no convolution.
 
     z, x, B, C, dt, A, lambda, omega = W_in x        dt = softplus(dt + b_dt)    A = -softplus(A)    lambda = sigmoid(lambda)
     B, C = R(phi_t) (norm(B, C) + biases)            phi_t = phi_{t-1} + dt pi tanh(omega), in pairs of channels
     h_t = alpha_t h_{t-1} + beta_t B_{t-1} x_{t-1}^T + gamma_t B_t x_t^T        y_t = h_t^T C_t + D x_t
     alpha = exp(dt A)    beta = (1 - lambda) dt alpha    gamma = lambda dt      out = W_out (y * silu(z))
 
-Turning B and C by the same running angle is what a complex decay would do. beta and gamma weigh the ends of a step
-(generalised trapezoidal rule). From t on, token t - 1 counts with the sum of what it wrote then and of what beta_t writes of it,
+Rotating B and C by the same running angle is equivalent to a complex decay. beta and gamma weigh the ends of a step
+(generalised trapezoidal rule). From t on, token t - 1 has the sum of its own gamma and of beta_t as its weight,
 so one scan (ops/ssd.py) of the tokens before, plus each token's own part, gives y.
 
 Glossary: dt = step size of a head; n = state; p = head dim; z = gate; inner = expand x width = heads x p; R = rotation.
@@ -20,8 +20,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.mixers.base import Mixer, State, linear_flops
 from recollect.mixers.mamba import step_size_bias
+from recollect.mixers.mamba2 import scan_heads
 from recollect.ops.activations import sigmoid, silu, softplus
 from recollect.ops.positions import turned, turned_along
 from recollect.ops.ssd import ssd
@@ -35,13 +36,14 @@ class Mamba3(Mixer):
     head_dim: p; 0 takes 64, or where 64 does not divide the inner width, the largest smaller number that does.
     expand: how many times the width the inner width is.
     groups: how many B and C there are before their biases, each shared by its part of the heads.
-    rotary_fraction: share of the state's channels that turn.
+    rotary_fraction: share of the state's channels that rotate.
     decay: how A comes from the input: softplus, as in the paper, or heavy_tail, which is 1 + a above zero and 1 / (1 - a) below,
-        as later published code has it against blow-ups at high rates.
+        as in later published code, against divergence at high rates.
     decay_min: the least that -A can be.
     dt_min, dt_max: step sizes at the start, log-uniform between these.
 
-    Initial values: dt, D, and the biases of B and C, which are one, are the published ones; linear maps are by the model's law.
+    Initial values: dt, D, and the biases of B and C, which are one, are the published ones; linear maps are by the model's
+    default.
     """
 
     def __init__(
@@ -51,15 +53,11 @@ class Mamba3(Mixer):
     ):  # fmt: skip
         super().__init__()
         inner = expand * width
-        head_dim = head_dim or max(n for n in range(1, min(64, inner) + 1) if inner % n == 0)
-        self.heads = divides("mamba3: head_dim of the inner width", head_dim, inner)
-        if groups < 1 or self.heads % groups:
-            choices = ", ".join(str(n) for n in range(1, self.heads + 1) if self.heads % n == 0)
-            raise SpecError(f"mamba3: groups {groups} does not divide {self.heads} heads; choose from: {choices}")
+        self.heads = scan_heads("mamba3", inner, head_dim, groups)
         angles = int(state * rotary_fraction) // 2
         if state < 2 or state % 2 or not 0 < rotary_fraction <= 1 or angles < 1:
             raise SpecError(
-                f"mamba3: state {state} with rotary_fraction {rotary_fraction} leaves no pair of channels to turn; "
+                f"mamba3: state {state} with rotary_fraction {rotary_fraction} leaves no pair of channels to rotate; "
                 "choose an even state and a share above 0, up to 1"
             )
         self.state, self.groups, self.decay, self.decay_min = state, groups, decay, decay_min
@@ -91,8 +89,8 @@ class Mamba3(Mixer):
         return {"step size": dt, "decay": log_alpha.exp(), "share of the present token": share, "output gate": silu(z)}
 
     def _project(self, x: Tensor) -> tuple[Tensor, ...]:
-        """z (..., inner), x (..., heads, p), B and C before they turn (..., heads, n), dt, log alpha and lambda (..., heads), and
-        by how much B and C turn (..., heads, angles)."""
+        """z (..., inner), x (..., heads, p), B and C before their rotation (..., heads, n), dt, log alpha and lambda (...,
+        heads), and the angles by which B and C rotate (..., heads, angles)."""
         z, x, B, C, dt, A, share, omega = self.in_proj(x).split(self.sizes, dim=-1)
         B, C = (
             norm(t.unflatten(-1, (self.groups, -1))).repeat_interleave(self.heads // self.groups, dim=-2) + bias

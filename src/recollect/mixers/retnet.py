@@ -3,7 +3,7 @@
     S_t = gamma_h S_{t-1} + k_t^T v_t        gamma_h = 1 - 2^(-5-h), h = 0, 1, ..
     y_t = W_out (norm(q_t S_t) * silu(W_g x_t))
 
-Glossary: q, k, v = queries, keys, values, q and k turned by rotary positions; gamma = decay; g = the output gate;
+Glossary: q, k, v = queries, keys, values, q and k rotated by rotary positions; gamma = decay; g = the output gate;
 h = heads; d = width / heads.
 """
 
@@ -17,11 +17,11 @@ from recollect.ops.ssd import ssd, ssd_step
 
 
 class RetNet(Mixer):
-    """Multi-scale retention. It has rotary positions of its own.
+    """Multi-scale retention. It has its own rotary positions.
 
     heads: how many heads the width is split into.
 
-    Initial values: linear maps by the model's law (the published code draws them by Xavier's).
+    Initial values: linear maps by the model's default (the published code draws them by Xavier's).
     """
 
     def __init__(self, width: int, *, heads: int = 2):
@@ -41,7 +41,7 @@ class RetNet(Mixer):
         return ssd(v if values is None else values, self._log_gamma(v), k, q)
 
     def _project(self, x: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Turned queries, turned and scaled keys, and values: three of (batch, length, h, d)."""
+        """Rotated queries, rotated and scaled keys, and values: three of (batch, length, h, d)."""
         q, k, v = (t.unflatten(-1, (self.heads, -1)) for t in self.qkv(x).chunk(3, dim=-1))
         q, k = (rotary(t.transpose(1, 2), position).transpose(1, 2) for t in (q, k))
         return q, k * k.shape[-1] ** -0.5, v

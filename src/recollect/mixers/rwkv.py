@@ -4,7 +4,7 @@
     y_t = W_o (sigmoid(r_t) wkv_t)                  wkv: see ops/wkv.py
 
 Glossary: r, k, v = receptance, key, value; mu = time_mix; w = e^{time_decay}; u = time_first.
-The paper's channel mixing stands where the model has its MLP, so it is not part of this mixer.
+The paper's channel mixing corresponds to the model's MLP, so it is not part of this mixer.
 """
 
 import math
@@ -22,11 +22,12 @@ from recollect.spec import SpecError
 class RWKV(Mixer):
     """RWKV-4's time mixing; `layer` of `layers` decides how decays and mixes start.
 
-    init: how the four linear maps start: normal, by the model's law, N(0, 0.02) and the last smaller; or pytorch, the law of
-        nn.Linear, which they keep in Zoology's code, whose initialiser passes over scripted modules.
+    init: how the four linear maps start: normal, by the model's default, N(0, 0.02) and the last smaller; or pytorch, the
+    default of
+        nn.Linear, which they keep in Zoology's code, whose initialiser skips scripted modules.
 
     Initial values: decays, bonuses and mixes by the paper's formulas for `layers` layers (Zoology's code takes 12 layers
-    whatever the model has). The paper's own code starts keys, receptances and the output at zero; that is not offered.
+    whatever the model has). The paper's own code starts keys, receptances and the output at zero; there is no option for that.
     """
 
     def __init__(self, width: int, *, layer: int, layers: int, init: Init = "normal"):
@@ -37,7 +38,7 @@ class RWKV(Mixer):
         self.time_mix_k = nn.Parameter(channel**early)
         self.time_mix_v = nn.Parameter(channel**early + 0.3 * late)
         self.time_mix_r = nn.Parameter(channel ** (0.5 * early))
-        self.time_decay = nn.Parameter(-5 + 8 * spread(width) ** (0.7 + 1.3 * late))
+        self.time_decay = nn.Parameter(-5 + 8 * ramp(width) ** (0.7 + 1.3 * late))
         self.time_first = nn.Parameter(math.log(0.3) + 0.5 * zigzag(width))
         self.key = nn.Linear(width, width, bias=False)
         self.value = nn.Linear(width, width, bias=False)
@@ -45,7 +46,7 @@ class RWKV(Mixer):
         self.out = nn.Linear(width, width, bias=False)
 
     def initialise(self) -> None:
-        """Draw the linear maps again by PyTorch's law, where `init` says so."""
+        """Draw the linear maps again by PyTorch's default, where `init` says so."""
         if self.init == "pytorch":
             for linear in (self.key, self.value, self.receptance, self.out):
                 linear.reset_parameters()
@@ -97,11 +98,11 @@ def depth(name: str, layer: int, layers: int) -> tuple[float, float]:
     return layer / max(layers - 1, 1), 1 - layer / layers
 
 
-def spread(width: int) -> Tensor:
+def ramp(width: int) -> Tensor:
     """0 for the first channel to 1 for the last."""
     return torch.arange(width) / max(width - 1, 1)
 
 
 def zigzag(width: int) -> Tensor:
-    """0, 1, -1, 0, 1, ... over the channels: neighbours start apart."""
+    """0, 1, -1, 0, 1, ... over the channels, so that neighbours start with different values."""
     return ((torch.arange(width) + 1) % 3 - 1).float()

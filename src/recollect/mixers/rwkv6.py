@@ -5,7 +5,7 @@
     y_t = W_o (g norm(wkv6(r, k, v, w, u)))                            wkv6: see ops/wkv6.py; norm: head by head
 
 Glossary: mu = how much of the token before; A, B = low-rank maps; w = decay; u = bonus of the present token; g = gate.
-The paper's channel mixing stands where the model has its MLP, so it is not part of this mixer.
+The paper's channel mixing corresponds to the model's MLP, so it is not part of this mixer.
 """
 
 import torch
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recollect.mixers.base import Mixer, State, divides, linear_flops
-from recollect.mixers.rwkv import depth, shifted, spread, zigzag
+from recollect.mixers.rwkv import depth, ramp, shifted, zigzag
 from recollect.ops.activations import silu
 from recollect.ops.wkv6 import wkv6, wkv6_flops, wkv6_step
 
@@ -24,7 +24,7 @@ class RWKV6(Mixer):
     head_dim: width of a head (a model narrower than that is one head).
     mix_rank, decay_rank: ranks of the maps that make token shift and decay depend on the input.
 
-    Initial values: decays, bonuses, mixes and low-rank maps are the published code's; linear maps are by the model's law.
+    Initial values: decays, bonuses, mixes and low-rank maps are the published code's; linear maps are by the model's default.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class RWKV6(Mixer):
         self.mu = nn.Parameter(1 - torch.stack(mixes))  # of w, k, v, r, g: (5, width)
         self.mix_A = nn.Parameter(torch.zeros(width, 5 * mix_rank))
         self.mix_B = nn.Parameter(torch.empty(5, mix_rank, width).uniform_(-0.01, 0.01))
-        self.decay = nn.Parameter(-6 + 5 * spread(width) ** (0.7 + 1.3 * late))
+        self.decay = nn.Parameter(-6 + 5 * ramp(width) ** (0.7 + 1.3 * late))
         self.decay_A = nn.Parameter(torch.zeros(width, decay_rank))
         self.decay_B = nn.Parameter(torch.empty(decay_rank, width).uniform_(-0.01, 0.01))
-        self.bonus = nn.Parameter((late * (1 - spread(width)) + 0.1 * zigzag(width)).view(heads, self.dim))
+        self.bonus = nn.Parameter((late * (1 - ramp(width)) + 0.1 * zigzag(width)).view(heads, self.dim))
         self.receptance = nn.Linear(width, width, bias=False)
         self.key = nn.Linear(width, width, bias=False)
         self.value = nn.Linear(width, width, bias=False)
@@ -76,7 +76,7 @@ class RWKV6(Mixer):
         parts = zip(self.mu, low.unbind(-2), self.mix_B, strict=True)
         w, k, v, r, g = (x + apart * (mu + part @ B) for mu, part, B in parts)
         speed = self.decay + torch.tanh(w @ self.decay_A) @ self.decay_B
-        log_w = -speed.clamp(max=4).exp()  # e^{-e^4} = 2e-24 is nothing; beyond lies overflow
+        log_w = -speed.clamp(max=4).exp()  # e^{-e^4} = 2e-24 is negligible; larger speeds overflow
         r, k, v = self.receptance(r), self.key(k), self.value(v)
         r, k, v, log_w = (t.unflatten(-1, (-1, self.dim)) for t in (r, k, v, log_w))
         return r, k, v, log_w, silu(self.gate(g))
@@ -96,7 +96,7 @@ class RWKV6(Mixer):
 
 
 def start(like: Tensor, batch: int) -> State:
-    """The state before the first token, for heads of channels (heads, dim) as `like` has them."""
+    """The state before the first token, for heads and channels (heads, dim) of `like`."""
     heads, dim = like.shape
     return {"last": like.new_zeros(batch, heads * dim), "S": like.new_zeros(batch, heads, dim, dim)}
 

@@ -9,7 +9,7 @@
 Glossary: mu = how much of the token before; a = rate at which the state is rewritten (in context); kappa = removal key;
 xi, alpha = removal and replacement scales; rho = bonus of the present token; g = gate; A, B = low-rank maps.
 Left out: from its second layer on, the paper mixes v with the first layer's v. A mixer sees its own layer only.
-The paper's channel mixing stands where the model has its MLP, so it is not part of this mixer.
+The paper's channel mixing corresponds to the model's MLP, so it is not part of this mixer.
 """
 
 import math
@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recollect.mixers.base import Mixer, State, divides, linear_flops
-from recollect.mixers.rwkv import depth, shifted, spread
+from recollect.mixers.rwkv import depth, ramp, shifted
 from recollect.mixers.rwkv6 import HeadNorm, start
 from recollect.ops.activations import sigmoid
 from recollect.ops.wkv7 import wkv7, wkv7_flops, wkv7_step
@@ -30,7 +30,8 @@ class RWKV7(Mixer):
 
     head_dim: width of a head (a model narrower than that is one head).
 
-    Initial values: decays, rates, scales, mixes and low-rank maps are the published code's; linear maps are by the model's law.
+    Initial values: decays, rates, scales, mixes and low-rank maps are the published code's; linear maps are by the model's
+    default.
     """
 
     def __init__(self, width: int, *, layer: int, layers: int, head_dim: int = 64):
@@ -41,7 +42,7 @@ class RWKV7(Mixer):
         channel = torch.arange(width) / width
         powers = {"r": (0.2, 0.0), "w": (0.9, 0.0), "k": (0.9, 0.4), "v": (0.4, 0.6), "a": (0.9, 0.0), "g": (0.2, 0.0)}
         self.mu = nn.Parameter(torch.stack([1 - (channel ** (p * early) + q * late) for p, q in powers.values()]))
-        self.decay = nn.Parameter(-6.5 + 5 * spread(width) ** (0.85 + late**0.5))
+        self.decay = nn.Parameter(-6.5 + 5 * ramp(width) ** (0.85 + late**0.5))
         self.decay_A, self.decay_B = _low_rank(width, 1.8 * width**0.5)
         self.rate = nn.Parameter(torch.zeros(width))
         self.rate_A, self.rate_B = _low_rank(width, 1.8 * width**0.5)
@@ -69,11 +70,11 @@ class RWKV7(Mixer):
         return {"decay": log_w.exp().flatten(-2), "removal rate": rate, "output gate": gate}
 
     def _scan(self, *inputs: Tensor) -> Tensor:
-        """wkv7 of what the state takes, (batch, length, heads, dim) each."""
+        """wkv7 of its six inputs, (batch, length, heads, dim) each."""
         return wkv7(*(t.transpose(1, 2) for t in inputs)).transpose(1, 2)
 
     def _project(self, x: Tensor, last: Tensor) -> tuple[Tensor, ...]:
-        """What the state takes: r, k, v, log decay, minus kappa and a kappa (..., heads, dim); and the gate (..., width)."""
+        """The inputs of wkv7: r, k, v, log decay, minus kappa and a kappa (..., heads, dim); and the gate (..., width)."""
         r, w, k, v, a, g = (x[..., None, :] + (last - x)[..., None, :] * self.mu).unbind(-2)
         log_w = -math.exp(-0.5) * sigmoid(self.decay + torch.tanh(w @ self.decay_A) @ self.decay_B)
         a = sigmoid(self.rate + (a @ self.rate_A) @ self.rate_B)
@@ -84,7 +85,7 @@ class RWKV7(Mixer):
         return r, k, v, log_w, -kappa, a * kappa, sigmoid(g @ self.gate_A) @ self.gate_B
 
     def _read(self, y: Tensor, r: Tensor, k: Tensor, v: Tensor, g: Tensor) -> Tensor:
-        """What leaves the mixer: the state's answer and the present token's bonus, gated."""
+        """The mixer's output: what is read from the state and the present token's bonus, gated."""
         y = self.norm(y) + (r * self.bonus * k).sum(-1, keepdim=True) * v
         return self.out(y.flatten(-2) * g)
 

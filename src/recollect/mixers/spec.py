@@ -10,9 +10,12 @@ from torch import nn
 
 from recollect.mixers import MIXERS
 from recollect.spec import Spec, SpecError, nearest
+from recollect.spec.base import refuse_booleans
 
 CONTEXT = ("length", "layer", "layers", "positions", "base_width", "canon")
 """Keywords of a constructor that the model fills in."""
+MOST = 2**20
+"""The largest whole number that an option of a built-in mixer may be: all of them are sizes."""
 
 
 class MixerSpec(Spec):
@@ -23,7 +26,7 @@ class MixerSpec(Spec):
     options: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of its constructor that differ from their defaults."""
     source: str = ""
-    """For a mixer of your own: a hash of the file that defines it."""
+    """For your own mixer: a hash of the file that defines it."""
 
     @model_serializer
     def _flat(self) -> dict[str, Any]:
@@ -44,11 +47,11 @@ class MixerSpec(Spec):
 
     @property
     def wants_positions(self) -> bool:
-        """Whether its class itself, not one that it derives from, asks for learned positions."""
+        """Whether its class itself, not one that it derives from, wants learned positions."""
         return bool(vars(self.cls).get("wants_positions"))
 
     def build(self, width: int, **context: Any) -> nn.Module:
-        """The module, given what the model knows: the context keywords its constructor does not have are left out."""
+        """The module; context keywords that its constructor does not have are left out."""
         return self.cls(width, **self.options, **{name: context[name] for name in self.takes if name in context})
 
 
@@ -83,6 +86,11 @@ def _checked(kind: str, cls: type[nn.Module], options: Mapping[str, Any]) -> dic
     for name in options:
         if name not in fields.model_fields and not open_ended:
             raise SpecError(f"{kind}: unknown option {name!r}: {nearest(str(name), fields.model_fields)}")
+    refuse_booleans(fields, options)
+    for name in options if kind in MIXERS.built_in else ():
+        default, value = fields.model_fields[name].default, options[name]
+        if type(default) is int and isinstance(value, int) and not (least := min(default, 1)) <= value <= MOST:
+            raise SpecError(f"{kind}: option {name} = {value!r}: choose from {least} to {MOST:,}")
     try:
         values = fields(**options)
     except ValidationError as error:

@@ -9,7 +9,7 @@ __all__ = ["BlockSpec", "ModelSpec", "SecondStream"]
 
 
 def __getattr__(name: str) -> Any:
-    """The specifications, loaded when they are first used, since they bring torch along."""
+    """The specifications, loaded when they are first used, since they import torch."""
     if name in __all__:
         from recollect.models import spec
 

@@ -101,12 +101,12 @@ def _part(name: str) -> str:
 
 
 def costs(model: Model, task: Task) -> str:
-    """State and operations, where every mixer has them."""
+    """State and operations, where every mixer defines them."""
     length = task.row_length
     answers = task.batch(0, "show", 1).answers.shape[1]
     try:
         state = f"{model.state_size(length):,} elements per sequence after {length} tokens"
         flops = f"{model.flops(length, answers) / 1e6:,.2f} MFLOP per row forward, logits at {answers} places"
     except AttributeError as error:
-        return f"state and operations unknown: a mixer does not have them ({error})"
+        return f"state and operations unknown: a mixer does not define them ({error})"
     return f"recurrent state: {state}\noperations:      {flops}"

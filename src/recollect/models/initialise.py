@@ -1,8 +1,8 @@
-"""The initial weights of a model: one law for linear maps and embeddings, then what a mixer's own law asks for.
+"""The initial weights of a model: one distribution for linear maps and embeddings, then each mixer's own initial values.
 
-Under muP (Yang et al. 2022; rates in train/parametrisation.py) the law of a model of the base width is scaled: a linear map
-from m times as many inputs starts smaller by sqrt(m), and what scales the logits by m. Laws that mixers have of their own
-follow the number of inputs already, and stay.
+Under muP (Yang et al. 2022; rates in train/parametrisation.py) the distribution for a model of the base width is scaled: a
+linear map from m times as many inputs starts smaller by sqrt(m), and the parameters that scale the logits by m. Distributions
+that mixers define themselves already depend on the number of inputs, and stay as they are.
 """
 
 import math

@@ -18,7 +18,7 @@ from recollect.ops.short_conv import Canon
 
 
 class MLP(nn.Module):
-    """A two-layer network, token by token: GELU, or SwiGLU with two thirds of the hidden width (the same parameters).
+    """A two-layer network, applied to each token: GELU, or SwiGLU with two thirds of the hidden width (the same parameters).
 
     canon: whether a Canon layer stands before the activation.
     """
@@ -38,7 +38,7 @@ class MLP(nn.Module):
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """The network with a Canon layer for one token: x (batch, width)."""
-        assert self.canon is not None, "without a Canon layer every token is for itself"
+        assert self.canon is not None, "without a Canon layer the network needs no state"
         hidden, state = self.canon.step(self.into(x), state)
         return self._finish(hidden), state
 
@@ -69,17 +69,17 @@ class Decoder(nn.Module):
     def __init__(self, spec: ModelSpec):
         super().__init__()
         self.norms = nn.ModuleList(norm_of(spec) for _ in range(2))
-        self.maps = nn.ModuleList(nn.Linear(spec.width, spec.width) for _ in range(2))
+        self.linears = Linears(nn.Linear(spec.width, spec.width) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + sinusoid(torch.arange(x.shape[1], device=x.device), x.shape[2], x.dtype)
-        for norm, linear in zip(self.norms, self.maps, strict=True):
+        for norm, linear in zip(self.norms, self.linears, strict=True):
             x = gelu(linear(norm(x)))
         return x
 
 
 class Layer(nn.Module):
-    """A mixer and what follows it: gives the branch that is added to the residual stream."""
+    """A mixer and what follows it; returns the branch that is added to the residual stream."""
 
     def __init__(self, block: BlockSpec, spec: ModelSpec, context: dict[str, Any]):
         super().__init__()
@@ -151,13 +151,13 @@ class Layer(nn.Module):
 
 
 if TYPE_CHECKING:
-    Layers = list[Layer]
+    Layers, Linears = list[Layer], list[nn.Linear]
 else:
-    Layers = nn.ModuleList
+    Layers = Linears = nn.ModuleList
 
 
 def _after(norm: Norm | None, x: Tensor, part: Any, canon: Canon | None = None) -> Tensor:
-    """part(norm(x)), or part(canon(norm(x))); in the part's own way where it has one and that is faster."""
+    """part(norm(x)), or part(canon(norm(x))); by the part's own method where it has a faster one."""
     assert norm is not None, "there is a norm before every part"
     if canon is not None:
         return part(canon(norm(x)))

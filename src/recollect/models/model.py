@@ -34,7 +34,7 @@ class Model(nn.Module):
         self.positions = nn.Embedding(length, spec.width) if spec.positions == "learned" else None
         inside = "none" if spec.positions in ADDED else spec.positions
         base = spec.base_width if spec.parametrisation == "mup" else 0
-        # What "relative" means where no mixer takes positions is not stated anywhere: here the embedding is rotated.
+        # No source states what "relative" means where no mixer takes positions: here the embedding is rotated.
         self.rotates = inside == "relative" and not any("positions" in mixer.takes for mixer in spec.mixers())
 
         def layer(block: BlockSpec, i: int) -> Layer:
@@ -61,7 +61,7 @@ class Model(nn.Module):
         """Logits (batch, answers, vocabulary) at `positions` (batch, answers), or at every position.
 
         With `answers` (batch, answers): their losses, and whether the model prefers them to all others, each (batch, answers);
-        with `z_loss` so many times the squared logarithm of softmax's denominator is part of the losses.
+        with `z_loss` the losses include the squared logarithm of softmax's denominator times this.
         """
         x = self.hidden(tokens, positions)
         x = x if self.decoder is None else self.decoder(x)
@@ -169,7 +169,7 @@ class Model(nn.Module):
     def flops(self, length: int, answers: int) -> int:
         """Floating-point operations of a forward pass of one row, logits at `answers` places."""
         layers = sum(layer.flops(length) for layer in [*self.layers, *self.second])
-        decoder = 0 if self.decoder is None else linear_flops(answers, *self.decoder.maps)
+        decoder = 0 if self.decoder is None else linear_flops(answers, *self.decoder.linears)
         return 2 * answers * self.embedding.weight.numel() + layers + decoder
 
 
@@ -180,9 +180,9 @@ def build(spec: ModelSpec, vocabulary: int, length: int, seed: int) -> Model:
 
 
 def outline(spec: ModelSpec, vocabulary: int, length: int) -> Model:
-    """A model to be asked about its sizes, without memory behind its weights where its parts can be built so."""
+    """A model for reading its sizes, without memory for its weights where its parts can be built that way."""
     try:
         with torch.device("meta"):
             return build(spec, vocabulary, length, seed=0)
-    except RuntimeError:  # a mixer of a user's own may compute with its weights while it is built
+    except RuntimeError:  # a user's mixer may compute with its weights while it is built
         return build(spec, vocabulary, length, seed=0)

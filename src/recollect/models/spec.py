@@ -23,14 +23,14 @@ class BlockSpec(Spec):
     parallel: bool = False
     """Mixer and MLP side by side, x + mixer(norm x) + mlp(norm x), instead of one after the other (GPT-NeoX)."""
     canon: str = Field(default="", pattern="^A?B?C?D?$")
-    """Where Canon layers stand, x + a causal convolution of x with 4 taps (Allen-Zhu 2025): A before the mixer, B on attention's
-    queries, keys and values, C before the MLP, D inside it, before its activation. `ABCD` has all four."""
+    """Where Canon layers are inserted, x + a causal convolution of x with 4 taps (Allen-Zhu 2025): A before the mixer, B on
+    attention's queries, keys and values, C before the MLP, D inside it, before its activation. `ABCD` has all four."""
 
     @model_validator(mode="after")
     def _canon_has_its_places(self) -> Self:
         if "B" in self.canon and "canon" not in self.mixer.takes:
             raise SpecError(
-                f"canon {self.canon!r}: B stands inside attention, and {self.mixer.kind} has no place for it; leave out B"
+                f"canon {self.canon!r}: B is inside attention, which {self.mixer.kind} does not have; leave out B"
             )
         if ("C" in self.canon and self.mlp == "none") or ("D" in self.canon and self.mlp not in ("gelu", "swiglu")):
             raise SpecError(f"canon {self.canon!r}: C and D belong to an MLP, and mlp is {self.mlp!r}; leave them out")
@@ -55,15 +55,17 @@ def _attention() -> Any:
 class ModelSpec(Spec):
     """A sequence model: embedding (+ positions), layers, norm, head."""
 
+    also = ("preset",)
+
     mixer: AnyMixer = Field(default_factory=_attention)
     """The mixer of every layer, unless `pattern` says otherwise."""
-    width: int = Field(default=64, ge=1)
+    width: int = Field(default=64, ge=1, le=2**16)
     """Channels of the residual stream."""
-    layers: int = Field(default=2, ge=1)
+    layers: int = Field(default=2, ge=1, le=1024)
     """How many layers; a layer is a mixer and what follows it."""
     mlp: MLP = "gelu"
     """What follows each mixer: a GELU or SwiGLU network, `none`, or `identity` (Zoology's: adds a normalised copy)."""
-    mlp_ratio: float = Field(default=4.0, gt=0)
+    mlp_ratio: float = Field(default=4.0, gt=0, le=1024)
     """Width of the MLP over width of the model."""
     parallel: bool = False
     """Mixer and MLP side by side instead of one after the other (GPT-NeoX)."""
@@ -73,28 +75,28 @@ class ModelSpec(Spec):
     norm: Literal["layer", "rms"] = "layer"
     """LayerNorm or RMSNorm, before each mixer and MLP and before the head."""
     positions: Positions | None = None
-    """Positions. Left out: `learned` where a mixer asks for them, as attention and Based do, else `none`."""
+    """Positions. Left out: `learned` where a mixer wants them, as attention and Based do, else `none`."""
     tie: bool = True
     """Whether the head is the embedding transposed."""
     head: Literal["linear", "autoencoder"] = "linear"
-    """What turns outputs into logits: a linear map, or before it MAD's decoder of tasks whose answers are all read at one place: a
-    sine-cosine code of the answer's number is added, and a two-layer network follows."""
+    """What turns outputs into logits: a linear map, or, for tasks whose answers are all read at one place, MAD's decoder before
+    it: a sine-cosine code of the answer's number is added, and a two-layer network follows."""
     dropout_embedding: float = Field(default=0.0, ge=0, lt=1)
     """Share of the embedding's outputs dropped in training."""
     dropout_residual: float = Field(default=0.0, ge=0, lt=1)
     """Share of each branch's outputs dropped in training."""
     pattern: str = ""
-    """The order of unlike layers, repeated until `layers` are reached: `MMT` with `blocks: {M: .., T: ..}`."""
+    """The order of different layers, repeated until `layers` are reached: `MMT` with `blocks: {M: .., T: ..}`."""
     blocks: dict[str, BlockSpec] = Field(default_factory=dict)
     """What each letter of `pattern` stands for."""
     second: SecondStream | None = None
     """A second stream beside every layer."""
     spread: float = Field(default=0.02, gt=0)
     """Standard deviation of embeddings and linear maps at the start. Sinusoidal positions are scaled by it too, so that they do
-    not drown the tokens: in Vaswani et al. embeddings have unit variance."""
+    not dominate the tokens: in Vaswani et al. embeddings have unit variance."""
     parametrisation: Literal["standard", "mup"] = "standard"
     """How initial values and rates follow the width: not at all, or by muP: a model of `base_width` is the standard one."""
-    base_width: int = Field(default=64, ge=1)
+    base_width: int = Field(default=64, ge=1, le=2**16)
     """The width at which muP changes nothing."""
     residual: Literal["clean", "released"] = "clean"
     """`released`: the residual sums, initialisation and padded vocabulary of Retrievit's published code."""

@@ -1,8 +1,8 @@
-"""Activation functions that round a number the same wherever in a tensor it stands.
+"""Activation functions whose rounding does not depend on an element's position in the tensor.
 
 On the CPU PyTorch's sigmoid, silu, softplus, gelu and elu take the last few numbers of a tensor through other code than
 the rest, so under vmap the last bits of a member's numbers would depend on how many members follow it in a cohort. exp, expm1,
-tanh, erf and logsigmoid do not; there these are made of them. A member that is computed alone takes PyTorch's own.
+tanh, erf and logsigmoid do not, so there the functions are composed of them. A single member uses PyTorch's own.
 """
 
 import math

@@ -47,7 +47,7 @@ def adamw_scales(numbers: Mapping[str, Tensor], step: int | Tensor) -> Tensor:
 
 
 def adamw_definition(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor, decays: bool, clips: bool) -> None:
-    """Move p, m and v in place. Where no member clips its gradients, a product is saved."""
+    """Move p, m and v in place. If no member clips its gradients, that product is skipped."""
     s = Scales(*scales.view(*scales.shape, *(1,) * (p.dim() - 1)).unbind(1))
     if clips:
         g = g * s.clip
@@ -61,9 +61,9 @@ def adamw_definition(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor,
 def adamw(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor, decays: bool, clips: bool) -> None:
     """The same; on a GPU in one pass over the numbers. `scales` is in the precision of p."""
     if use_kernels(p):
-        from recollect.ops.triton import adamw as kernels
+        from recollect.ops.triton import optimisers as kernels
 
-        kernels.step(p, g, m, v, scales, decays)
+        kernels.adamw_step(p, g, m, v, scales, decays)
     else:
         adamw_definition(p, g, m, v, scales, decays, clips)
 
@@ -72,7 +72,7 @@ def adamw_of_one(
     params: Sequence[Tensor], grads: Sequence[Tensor], means: Sequence[Tensor], squares: Sequence[Tensor],
     numbers: Mapping[str, float], step: int,
 ) -> None:  # fmt: skip
-    """The same for several parameters of a lone member on a CPU, by PyTorch's kernel: one pass over memory per parameter."""
+    """The same for several parameters of a single member on a CPU, by PyTorch's kernel: one pass over memory per parameter."""
     if not params:
         return
     scaled = grads if numbers["clip"] == 1 else [g * numbers["clip"] for g in grads]

@@ -1,4 +1,4 @@
-"""The head at answer positions, and its cross-entropy: what a row is scored by.
+"""The head at answer positions, and its cross-entropy.
 
     logits_i = W x_i        loss_i = -log softmax(logits_i)[answer_i]        right_i = (answer_i = argmax logits_i)
 
@@ -24,7 +24,7 @@ def cross_entropy(logits: Tensor, answers: Tensor) -> Tensor:
 
 
 def answer_loss(x: Tensor, w: Tensor, answers: Tensor, z_loss: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Losses, and which answers are right; in bf16 on a GPU without ever storing the logits (there ties are right).
+    """Losses, and which answers are right; in bf16 on a GPU without storing the logits (there a tie counts as right).
 
     z_loss: what multiplies log(sum exp logits)^2 in the losses (Chowdhery et al. 2022); with it logits are stored.
     """

@@ -2,7 +2,7 @@
 
     y_t = sum_{s <= t} softmax_s(q_t . k_s / sqrt(d) + b_ts) v_s
 
-A sink (GPT-OSS) is one more score per head in the softmax, with no value behind it: a head can then attend to nothing.
+A sink (GPT-OSS) is one more score per head in the softmax, without a value: a head can then attend to nothing.
 
 Shapes: q, k (batch, heads, length, dim), v (batch, heads, length, dim_v).
 """
@@ -25,7 +25,7 @@ _aten = torch.ops.aten
 def attention_definition(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, drop: float = 0.0, sinks: Tensor | None = None
 ) -> Tensor:
-    """Attention as it is written; `bias` ((batch,) heads, length, length) is added to the scores (-inf hides); sinks (heads,)."""
+    """Attention by the formula; `bias` ((batch,) heads, length, length) is added to the scores (-inf hides); sinks (heads,)."""
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])  # (batch, heads, length, length)
     future = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).triu(1 + k.shape[-2] - q.shape[-2])
     scores = scores.masked_fill(future, -math.inf)
@@ -43,7 +43,7 @@ def attention_definition(
 def attention(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, drop: float = 0.0, sinks: Tensor | None = None
 ) -> Tensor:
-    """The same, through our kernel or PyTorch's flash kernels wherever they apply."""
+    """The same, through our kernel or PyTorch's flash kernels where they apply."""
     plain = bias is None and drop == 0 and sinks is None and q.shape == k.shape == v.shape
     if plain and _kernel_serves(q, q.shape[-1]):
         packed = torch.stack([x.transpose(1, 2) for x in (q, k, v)], dim=2)
@@ -73,7 +73,7 @@ def projected_attention(x: Tensor, w: Tensor, b: Tensor | None, heads: int) -> T
 
 
 def _kernel_serves(x: Tensor, dim: int) -> bool:
-    """Whether our kernel is the better one: for 16-bit precision; in float32 PyTorch's own matrix products are."""
+    """Whether our kernel is used: in 16-bit precision; in float32 PyTorch's own matrix products are faster."""
     return kernel_dtype(x) is not None and dim <= 128
 
 

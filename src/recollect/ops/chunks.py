@@ -1,4 +1,4 @@
-"""Rows cut into chunks: what the ops share that use matrix products within chunks and a state between them."""
+"""Rows cut into chunks: shared by the ops that use matrix products within chunks and a state between them."""
 
 import math
 
@@ -23,7 +23,7 @@ def states_before(written: Tensor, decay: Tensor, dim: int) -> Tensor:
 def segment_sum(log_a: Tensor) -> Tensor:
     """(..., length) -> (..., length, length): at (t, s) the sum over s < r <= t, -inf where s > t.
 
-    Each segment is summed by itself: differences of one running sum would lose small decays behind a large one.
+    Each segment is summed by itself: differences of one running sum would lose small decays after a large one.
     """
     size = log_a.shape[-1]
     at_or_after = torch.ones(size, size, dtype=torch.bool, device=log_a.device).tril()

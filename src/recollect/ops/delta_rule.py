@@ -36,7 +36,7 @@ def delta_rule_step(
     """One token, q, k (batch, heads, dim), beta (batch, heads): y and the next state (batch, heads, dim, dim_v)."""
     if log_alpha is not None:
         state = log_alpha.exp()[..., None, None] * state
-    held = (k[..., None, :] @ state)[..., 0, :]  # what the state answers to the key
+    held = (k[..., None, :] @ state)[..., 0, :]  # what the state holds for the key
     state = state + k[..., :, None] * (beta[..., None] * (v - held))[..., None, :]
     return (q[..., None, :] @ state)[..., 0, :], state
 

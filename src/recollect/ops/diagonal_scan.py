@@ -2,7 +2,7 @@
 
     h_t = lambda * h_{t-1} + u_t        lambda = exp(-decay + i angle), per channel
 
-Complex numbers are pairs of real ones here, so that a compiler can fuse what it is made of. In a chunk that starts from h,
+Complex numbers are pairs of real ones here, so that a compiler can fuse the operations. In a chunk that starts from h,
 h_t = lambda^t h + sum_{s <= t} lambda^(t - s) u_s: for each channel a product with one triangular matrix of powers.
 
 Shapes: u (batch, length, channels, 2), real and imaginary parts; decay > 0 and angle (channels,); the result as u.

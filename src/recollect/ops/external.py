@@ -1,15 +1,15 @@
-"""Another library's kernels, where they are installed, right and faster: those of flash-linear-attention (fla).
+"""Another library's kernels, used where they are installed, correct and faster: those of flash-linear-attention (fla).
 
 mamba-ssm is not used: its selective scan takes one A for all rows, where a cohort has one per member, and its chunk scan
-multiplies x by the same dt that makes the decay, where our op takes the two apart.
-Of state-space duality fla is offered the plain form, RetNet's; Mamba2's, with dt, D and x, B, C side by side, is ours alone.
+multiplies x by the same dt that gives the decay, which our op separates. For state-space duality fla is used for the plain form
+only (RetNet's), not for Mamba2's with dt, D and x, B, C side by side.
 
 An op is registered with `offered`. At the first call with a shape on a GPU in 16-bit precision, both compute forward and
-backward. Theirs are refused, with a warning, if they fail or differ by more than TOLERANCE; else the faster serves that
-shape for the rest of the process. RECOLLECT_EXTERNAL=0 turns this off.
+backward. Theirs are refused, with a warning, if they fail or differ by more than TOLERANCE; else the faster one is used for
+that shape for the rest of the process. RECOLLECT_EXTERNAL=0 turns this off.
 
-Known to be wrong, so not even tried: on Hopper with Triton 3.4 to 3.7.0, gradients of the delta rule and of all that fades
-by one decay per head; before fla 0.6, the delta rule's on Hopper with later versions too.
+Known to be wrong, so not tried: on Hopper with Triton 3.4 to 3.7.0, gradients of the delta rule and of all ops with
+one decay per head; before fla 0.6, the delta rule's on Hopper with later versions too.
 """
 
 import functools
@@ -44,7 +44,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 VERSION = next((found.version for found in metadata.distributions(name="fla-core")), "")
 INSTALLED = _numbers(VERSION) >= (0, 6)
-_choices: dict[tuple, bool] = {}  # whether theirs serve an op's shapes
+_choices: dict[tuple, bool] = {}  # whether theirs are used for an op's shapes
 
 
 def usable(op: str, device: torch.device) -> str | None:
@@ -77,7 +77,7 @@ def refuse_without_gpu(x: Tensor, what: str, instead: str) -> None:
 
 
 def offered(op: str, forward: Callable, backward: Callable, fake: Callable) -> tuple[Callable, Callable]:
-    """`forward` and `backward` of our op, as `op` takes them, that leave to theirs the shapes at which they win."""
+    """`forward` and `backward` of our op, as `op` takes them, that use their kernels for the shapes at which those are faster."""
     inputs = len(inspect.signature(forward).parameters)
 
     @functools.wraps(forward)
@@ -87,7 +87,7 @@ def offered(op: str, forward: Callable, backward: Callable, fake: Callable) -> t
             _choices[shapes] = _theirs_win(op, forward, backward, tensors)
         if not _choices[shapes]:
             return forward(*tensors)
-        return _forward(op, tensors), *fake(*tensors)[1:]  # what ours keep for backward, not filled
+        return _forward(op, tensors), *fake(*tensors)[1:]  # what ours save for backward, not filled
 
     @functools.wraps(backward)
     def either_backward(grad: Tensor, *saved: Tensor) -> tuple[Tensor, ...]:
@@ -113,7 +113,7 @@ def _theirs_win(op: str, forward: Callable, backward: Callable, tensors: Sequenc
     try:
         error = torch.stack([_relative_error(a, b) for a, b in zip(others(), expected, strict=True)]).max().item()
         refusal = None if error < TOLERANCE else f"differs from ours by {error:.2g}"  # NaN differs too
-    except Exception as failure:  # of whatever kind: ours can do it
+    except Exception as failure:  # of any kind: ours are used instead
         refusal = f"fails ({type(failure).__name__}: {failure})"
     if refusal:
         warnings.warn(f"flash-linear-attention {VERSION}: {op} {refusal}; it is not used", stacklevel=2)
@@ -122,7 +122,7 @@ def _theirs_win(op: str, forward: Callable, backward: Callable, tensors: Sequenc
 
 
 def theirs(op: str, tensors: Sequence[Tensor], grad: Tensor) -> list[Tensor]:
-    """Their result and their gradients for `grad`, whatever is known of them: for a comparison with a definition."""
+    """Their result and their gradients for `grad`, without any check: for a comparison with a definition."""
     return [_forward(op, tensors), *_backward(op, grad, tensors)]
 
 
@@ -145,7 +145,7 @@ def _call(op: str, tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _shared(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """What heads share is given to each of them."""
+    """Tensors that heads share, expanded to each of them."""
     heads = max(x.shape[2] for x in tensors)
     return [x.expand(*x.shape[:2], heads, *x.shape[3:]) for x in tensors]
 
@@ -161,7 +161,7 @@ def _milliseconds(run: Callable[[], object], repeats: int = 5) -> float:
 
 
 def _relative_error(a: Tensor, b: Tensor) -> Tensor:
-    finite = b.isfinite()  # a member that diverged says nothing about their kernel
+    finite = b.isfinite()  # a member that diverged is no evidence about their kernel
     return torch.where(finite, a.float() - b, 0).norm() / torch.where(finite, b.float(), 0).norm().clamp(min=1e-30)
 
 

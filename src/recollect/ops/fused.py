@@ -1,6 +1,6 @@
-"""Whether a fused form stands in for the plain one: on a GPU, in 16-bit precision, in training, without hooks.
+"""Whether a fused form replaces the plain one: on a GPU, in 16-bit precision, in training, without hooks.
 
-Mixers and models do not ask: they call an op, and the op asks here. RECOLLECT_TRITON=0 turns our kernels off;
+Mixers and models do not decide this: they call an op, and the op calls these functions. RECOLLECT_TRITON=0 turns our kernels off;
 TRITON_INTERPRET=1, set before Triton is imported, runs them on the CPU, slowly.
 """
 
@@ -17,7 +17,7 @@ _INSTALLED = importlib.util.find_spec("triton") is not None
 
 
 def use_kernels(x: Tensor) -> bool:
-    """Whether our kernels serve x. They sum in float32, so float64 is left to the plain forms."""
+    """Whether our kernels are used for x. They sum in float32, so float64 is left to the plain forms."""
     if not _INSTALLED or x.dtype == torch.float64 or os.environ.get("RECOLLECT_TRITON") == "0":
         return False
     return x.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"
@@ -29,24 +29,25 @@ def kernel_dtype(x: Tensor) -> torch.dtype | None:
 
 
 def chunk_dtype(x: Tensor, *sizes: int) -> torch.dtype | None:
-    """The same for kernels that hold a state of these sizes in registers; float16 is widened there, its range being too short."""
+    """The same for kernels that hold a state of these sizes in registers; float16 is widened there, because its range is too
+    small."""
     dtype = kernel_dtype(x)
     return dtype if max(sizes) <= (128 if dtype == torch.bfloat16 else 64) else None
 
 
 def alone_on_cpu(x: Tensor) -> bool:
-    """Whether x is on the CPU and not of several members: then a form may be taken whose last bits depend on a tensor's size."""
+    """Whether x is on the CPU and of a single member: then a form may be used whose last bits depend on a tensor's size."""
     return x.device.type == "cpu" and not is_batchedtensor(x)
 
 
 def refuse_members(x: Tensor, what: str) -> None:
-    """Raise RuntimeError under vmap: what cannot be batched is then run for one member after another (train/cohort.py)."""
+    """Raise RuntimeError under vmap: the op then runs for one member after another (train/cohort.py)."""
     if is_batchedtensor(x):
         raise RuntimeError(f"{what} takes one member at a time")
 
 
 def has_hooks(*parts: nn.Module | None) -> bool:
-    """Whether a hook listens to one of these: then they are called one by one, even where one op could do the work of all."""
+    """Whether one of these has a hook: then they are called one by one, even where one op could replace them."""
     if torch.compiler.is_compiling():
         return False
     return any(part is not None and (part._forward_hooks or part._forward_pre_hooks) for part in parts)

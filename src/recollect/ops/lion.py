@@ -39,7 +39,7 @@ def lion_scales(numbers: Mapping[str, Tensor]) -> Tensor:
 
 
 def lion_definition(p: Tensor, g: Tensor, m: Tensor, scales: Tensor, decays: bool, clips: bool) -> None:
-    """Move p and m in place. Where no member clips its gradients, a product is saved."""
+    """Move p and m in place. If no member clips its gradients, that product is skipped."""
     s = Scales(*scales.view(*scales.shape, *(1,) * (p.dim() - 1)).unbind(1))
     if clips:
         g = g * s.clip

@@ -4,12 +4,13 @@
 
 Shapes: x (batch, length, channels), filter h (channels, taps); taps beyond the length are not seen.
 
-The fast form multiplies Fourier transforms of rows padded with zeros to twice their length. It does not look ahead, but
-its rounding does: changing x_t moves earlier outputs by noise of about the precision times |x_t| |h| (1e-7 of it in
+The fast form multiplies Fourier transforms of rows padded with zeros to twice their length. It is causal up to
+rounding: changing x_t moves earlier outputs by noise of about the precision times |x_t| |h| (1e-7 of it in
 float32). Products of transforms are in real arithmetic on the CPU: PyTorch's complex product rounds the last few
-elements of a tensor differently from the others, and a member's bits would depend on its company.
+elements of a tensor differently from the others, and a member's bits would depend on the other members.
 
-On a GPU short rows are multiplied by the matrix of shifted filters instead: more arithmetic, but of the kind GPUs are made for.
+On a GPU short rows are multiplied by the matrix of shifted filters instead: more arithmetic, but matrix products, which GPUs do
+fast.
 """
 
 import torch
@@ -24,7 +25,7 @@ SHORT = 512
 
 
 def long_conv_definition(x: Tensor, filter: Tensor) -> Tensor:
-    """The sum as it is written, one output after another."""
+    """The sum by the formula, one output after another."""
     out = []
     for t in range(x.shape[1]):
         seen = min(t + 1, filter.shape[1])

@@ -1,9 +1,9 @@
 """Mamba (Gu & Dao 2023) between its input and its output projection, as one op on a GPU.
 
     u, z = W_in x        u = silu(conv(u))        dt, B, C = W_dt W_r u, W_B u, W_C u
-    out = selective_scan(u, dt, b_dt, -exp(A_log), B, C, D) * silu(z)        (mixers/mamba.py says it part by part)
+    out = selective_scan(u, dt, b_dt, -exp(A_log), B, C, D) * silu(z)        (part by part in mixers/mamba.py)
 
-The op's parts read where they lie in the projection, and leave their gradients side by side, so that the projection and its
+The op reads its inputs in place from the projection and writes their gradients side by side, so that the projection and its
 gradients are one product each.
 
 Shapes: projected (batch, length, 2 inner): u, then z, or u alone where there is no gate; taps (inner, kernel), b (inner,),
@@ -27,14 +27,15 @@ def fused_mamba(
     """The output for x (batch, length, width), or None where modules are to be called one by one; `weights` are those of ssm."""
     if conv is None or conv.bias is None or conv.weight.shape[1] > LONGEST or has_hooks(conv, ssm):
         return None
-    # Backward finds y in out, however far shut the gate is: float16's range is too short for that.
+    # Backward computes y from out divided by the gate, however small: float16's range is too small for that.
     if kernel_dtype(x) != torch.bfloat16:
         return None
     return _by_kernels(in_proj(x).to(torch.bfloat16), conv.weight, conv.bias, *weights)
 
 
 def input_parts(x: Tensor, in_proj: nn.Linear, size: int) -> list[Tensor]:
-    """in_proj(x) in parts of `size` channels; on a GPU by a product each, for the gradients of parts of one would be copied."""
+    """in_proj(x) in parts of `size` channels; on a GPU by a product each, because the gradients of parts of one product would be
+    copied."""
     if x.is_cuda and not has_hooks(in_proj):
         return [F.linear(x, w) for w in in_proj.weight.split(size)]
     return list(in_proj(x).split(size, dim=-1))
@@ -70,8 +71,8 @@ def _filled(w_x: Tensor, w_dt: Tensor) -> tuple[Tensor, Tensor]:
 def _member_weights(
     dtype: torch.dtype, taps: Tensor, b: Tensor, w_x: Tensor, w_dt: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor
 ) -> list[Tensor]:
-    """What a member has of its own, as the op takes it: taps with b as the last column, w_x and w_dt filled with zeros and in
-    the projection's dtype, and A, b_dt and D side by side. A compiler makes few kernels of this, and of its gradients."""
+    """A member's own weights as the op takes them: taps with b as the last column, w_x and w_dt filled with zeros and in
+    the projection's dtype, and A, b_dt and D side by side. A compiler fuses this and its gradients into few kernels."""
     taps = torch.cat([taps, b[:, None]], dim=1).float()
     w_x, w_dt = _filled(w_x.to(dtype), w_dt.to(dtype))
     return [t[None] for t in (taps, w_x, w_dt, side_by_side(b_dt, -A_log.float().exp(), D))]

@@ -1,10 +1,10 @@
 """Mamba2 (Dao & Gu 2024) between its input and its output projection, as one op on a GPU.
 
     z, (x, B, C), dt = W_in x        x, B, C = silu(conv(x, B, C))        dt = softplus(dt + b_dt)
-    y = ssd(dt x, -exp(A_log) dt, B, C) + D x        (ops/ssd.py; mixers/mamba2.py says it part by part)
+    y = ssd(dt x, -exp(A_log) dt, B, C) + D x        (ops/ssd.py; part by part in mixers/mamba2.py)
     out = w * g / sqrt(mean g^2 + eps)        g = y * silu(z); the mean is over the channels of one group
 
-The op's parts read where they lie in the projection, and leave their gradients side by side, so that the projection and its
+The op reads its inputs in place from the projection and writes their gradients side by side, so that the projection and its
 gradients are one product each.
 
 Shapes: projected (batch, length, inner + channels + heads): z, then x, B, C, then dt, and perhaps columns that are not read;

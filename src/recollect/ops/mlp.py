@@ -1,4 +1,4 @@
-"""The two-layer network that follows a mixer, token by token.
+"""The two-layer network that follows a mixer, applied to each token.
 
     y = W_2 gelu(W_1 x + b_1) + b_2
 
@@ -14,16 +14,16 @@ from recollect.ops.fused import kernel_dtype
 from recollect.ops.op import op
 
 MAX_WIDTH = 128
-"""Wider rows do not fit the kernel's registers, and are better served by plain products."""
+"""Wider rows do not fit the kernel's registers; plain products are faster for them."""
 
 
 def mlp_definition(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-    """The network as it is written."""
+    """The network by the formula."""
     return F.linear(gelu(F.linear(x, w1, b1)), w2, b2)
 
 
 def mlp(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-    """The same; on a GPU in 16-bit precision without ever storing what is between the two layers."""
+    """The same; on a GPU in 16-bit precision without storing the hidden layer."""
     dtype = kernel_dtype(x)
     if dtype is None or x.shape[-1] > MAX_WIDTH:
         return mlp_definition(x, w1, b1, w2, b2)

@@ -2,8 +2,8 @@
 
     W (s * n + t) + b = (W s) n + (W t + b)        n = the norm without scale and shift
 
-The gradients of s and t then come from those of the map, where they would be sums over all tokens, which read everything once
-more.
+The gradients of s and t then come from those of the map; computed directly they would be sums over all tokens, with another read
+of everything.
 """
 
 import torch.nn.functional as F

@@ -1,6 +1,6 @@
-"""Registration of a custom op, in one call: how a cohort's members fold into it, what tracing sees of it, and its gradients.
+"""Registration of a custom op, in one call: how a cohort's members fold into it, its shapes for tracing, and its gradients.
 
-vmap runs a model's forward for all members at once. Most of PyTorch follows by itself. An op with its own kernel or its own
+vmap runs a model's forward for all members at once. Most of PyTorch supports that by itself. An op with its own kernel or its own
 backward is registered here; every tensor it takes and returns has an axis 0 of independent rows, and with members it sees
 (members * rows, ...). Gradients are taken outside vmap (see train/cohort.py).
 """

@@ -1,4 +1,4 @@
-"""In which precision an op computes."""
+"""The precision in which an op computes."""
 
 import functools
 from collections.abc import Callable
@@ -10,7 +10,7 @@ HALF = (torch.bfloat16, torch.float16)
 
 
 def half_dtype(x: Tensor) -> torch.dtype | None:
-    """bfloat16 or float16 where products with x are computed in it, under autocast or because x is; else None."""
+    """bfloat16 or float16 where products with x are computed in it, under autocast or because x has it; else None."""
     device = x.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
     return dtype if dtype in HALF else None

@@ -1,4 +1,4 @@
-"""Recurrences as they are written: one token after another."""
+"""Recurrences by their formula: one token after another."""
 
 from collections.abc import Callable
 from typing import TypeVar

@@ -53,7 +53,7 @@ def schedule_free_scales(numbers: Mapping[str, Tensor], step: int | Tensor, newe
 def schedule_free_definition(
     y: Tensor, g: Tensor, z: Tensor, v: Tensor, scales: Tensor, decays: bool, clips: bool
 ) -> None:
-    """Move y, z and v in place. Where no member clips its gradients, a product is saved."""
+    """Move y, z and v in place. If no member clips its gradients, that product is skipped."""
     s = Scales(*scales.view(*scales.shape, *(1,) * (y.dim() - 1)).unbind(1))
     if clips:
         g = g * s.clip

@@ -6,7 +6,7 @@
 
 Shapes: x, dt (batch, length, channels), bias (channels,), A (channels, n), B, C (batch, length, n), D (channels,), y as x.
 
-Glossary: h = state; delta = step size (positive); dt = the token's part in it; A = rates of decay (negative); B, C = what a
+Glossary: h = state; delta = step size (positive); dt = the token's part of it; A = rates of decay (negative); B, C = what a
 token writes and reads; u = delta x.
 """
 
@@ -23,7 +23,7 @@ from recollect.ops.recurrence import over_time
 CHUNK = 16
 """Steps between the states that are kept for backward; those in between are computed again."""
 FORGOTTEN = -80.0
-"""The least exponent of a decay: e^-80 leaves nothing, and below it the CPU's exponential is ten times slower."""
+"""The least exponent of a decay: e^-80 is negligible, and below it the CPU's exponential is ten times slower."""
 
 
 def selective_step(
@@ -52,7 +52,7 @@ def selective_scan(x: Tensor, dt: Tensor, bias: Tensor, A: Tensor, B: Tensor, C:
 
 
 def side_by_side(bias: Tensor, A: Tensor, D: Tensor) -> Tensor:
-    """What a channel has of its own, as the kernels take it: (..., n + 2, channels), A's n columns, then bias and D."""
+    """The weights of each channel, as the kernels take them: (..., n + 2, channels), A's n columns, then bias and D."""
     return torch.cat([A.mT.float(), bias[..., None, :].float(), D[..., None, :].float()], dim=-2)
 
 

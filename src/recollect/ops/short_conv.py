@@ -24,7 +24,7 @@ from recollect.spec import SpecError
 Activation = Literal["none", "silu"]
 
 LONGEST = 16
-"""Taps of the longest filter that the kernels are for: they spell out every product, so that longer ones take long to compile."""
+"""The most taps of a filter that the kernels are used for: they unroll every product, so longer ones take long to compile."""
 
 
 def short_conv_definition(x: Tensor, w: Tensor, b: Tensor | None = None, activation: Activation = "none") -> Tensor:
@@ -59,7 +59,7 @@ def _finished(y: Tensor, b: Tensor | None, activation: Activation) -> Tensor:
 
 
 def shifted_products(x: Tensor, w: Tensor) -> Tensor:
-    """The convolution in PyTorch's own ops, which a compiler makes one kernel of."""
+    """The convolution in PyTorch's own ops, which a compiler fuses into one kernel."""
     length, kernel = x.shape[1], w.shape[1]
     padded = F.pad(x, (0, 0, kernel - 1, 0))
     y = padded[:, :length] * w[:, 0]
@@ -110,7 +110,7 @@ class ShortConv(nn.Module):
     """The convolution with its weights, and its last `kernel - 1` inputs as the state of `step`.
 
     causal: false gives the centred form, nn.Conv1d's with padding "same". It has no `step`.
-    Weights and biases start by nn.Conv1d's law for one channel per group.
+    Weights and biases start as nn.Conv1d's do for one channel per group.
     """
 
     def __init__(

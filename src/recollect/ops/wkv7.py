@@ -3,12 +3,12 @@
     S_t = S_{t-1} (diag(w_t) + a_t b_t^T) + v_t k_t^T
     y_t = S_t r_t
 
-Glossary: r, k, v = receptance, key, value; w = e^{log_w} = decay; a, b = what is taken from the state, and where it is put
+Glossary: r, k, v = receptance, key, value; w = e^{log_w} = decay; a, b = what is removed from the state, and where it is added
 back (in RWKV-7 a is minus a normalised key, b that key times a rate in (0, 1)); S = state of a head, (dim_v, dim).
 Shapes: r, k, log_w, a, b (batch, heads, length, dim), v (batch, heads, length, dim_v).
 
 The fast form takes the row in chunks. With S the state at a chunk's start, d_t the decay from there through token t,
-and tokens as rows, what the rule takes out in the chunk, u_t = S_{t-1} a_t, solves a triangular system:
+and tokens as rows, what the rule removes in the chunk, u_t = S_{t-1} a_t, solves a triangular system:
 
     (I - tril_{<}(a~ b^^T)) U = a~ S^T + tril_{<}(a~ k^^T) V,    a~_t = d_{t-1} a_t,   b^_t = b_t / d_t,   k^_t = k_t / d_t
     Y = r~ S^T + tril(r~ b^^T) U + tril(r~ k^^T) V,              r~_t = d_t r_t
@@ -63,7 +63,7 @@ def wkv7(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, a: Tensor, b: Tensor) -
 def _states(
     from_state: Tensor, from_chunk: Tensor, k: Tensor, v: Tensor, b: Tensor, decay: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The state at each chunk's start, and what the rule takes out in it."""
+    """The state at each chunk's start, and what the rule removes in it."""
     added = v.transpose(-1, -2) @ k  # (batch, heads, chunks, dim_v, dim)
     S, states, taken = torch.zeros_like(added[:, :, 0]), [], []
     for n in range(added.shape[2]):

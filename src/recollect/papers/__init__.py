@@ -15,6 +15,9 @@ PAPERS: "Registry[Paper]" = Registry(
         "retrievit2026": "recollect.papers.retrievit2026:PAPER",
         "zoology2024": "recollect.papers.zoology2024:PAPER",
         "jelassi2024": "recollect.papers.jelassi2024:PAPER",
+        "statetracking2025": "recollect.papers.statetracking2025:PAPER",
+        "mad2024": "recollect.papers.mad2024:PAPER",
+        "kimi2025": "recollect.papers.kimi2025:PAPER",
         "widen2026": "recollect.papers.widen2026:PAPER",
     },
 )

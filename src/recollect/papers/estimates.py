@@ -1,4 +1,4 @@
-"""Numbers that claims are about, each with the interval that its seeds leave it, and what else could move it.
+"""Numbers that claims are about, each with its interval over seeds and with what else could change it.
 
 Intervals are those of `analysis.pooled`: 90 %, with a variance that the item's configurations share.
 """
@@ -23,7 +23,7 @@ Undecided = Literal[
     "needs more seeds",
 ]
 UNDECIDED: tuple[Undecided, ...] = get_args(Undecided)
-"""Why a question is open, the reason that must be dealt with first coming first."""
+"""Why a question is undecided, in the order in which the reasons must be removed."""
 AT_EDGE: Undecided = "best rate at the edge of the grid"
 EDGE = 0.01
 """By how much accuracy at the last rate of a grid must exceed that at every other for the best rate to lie beyond it."""
@@ -32,8 +32,8 @@ LATE = 0.9
 
 
 class NotEnough(Exception):
-    """What a claim rests on is not there; the message says what. `answer`: what it would need, or `not seen at this scale` where
-    the setting cannot show it either way."""
+    """Evidence for a claim is missing; the message says which. `answer`: what it would need, or `not seen at this scale` if the
+    setting cannot show it either way."""
 
     def __init__(self, message: str, answer: Undecided = "runs are missing") -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class NotEnough(Exception):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and the interval that seeds leave it."""
+    """A number and its interval over seeds."""
 
     name: str
     value: float
@@ -52,10 +52,10 @@ class Estimate:
     needs: Undecided = "needs more seeds"
     """What would make it sharper."""
     could_rise: bool = False
-    """Whether it may be higher than all of the interval: training was cut off, or the grid of rates was."""
+    """Whether it may be above the interval: training or the grid of rates ended too early."""
 
     detail: str = ""
-    """What a reader may compare it with."""
+    """Another number to compare it with."""
 
     @property
     def reach(self) -> Interval:
@@ -97,9 +97,9 @@ def best(
 def window_of(runs: pd.DataFrame, name: str, threshold: float = THRESHOLD, pooled: Pool | None = None) -> Estimate:
     """Decades of learning rate at or above the threshold: the mean of the windows of single seeds.
 
-    That mean is estimated without bias by any number of seeds. The window of the mean curve, which pictures show and which comes
-    along as a detail, shrinks as seeds are added, since one seed that fails takes the mean below the threshold. A window that
-    goes on beyond the rates tried may be of any width above that. By simulation 88 to 92 % of the intervals cover.
+    That mean is estimated without bias by any number of seeds. The window of the mean curve, which pictures show and which is
+    given as a detail, shrinks as seeds are added, since one seed that fails takes the mean below the threshold. A window that
+    continues beyond the rates tried may have any larger width. By simulation 88 to 92 % of the intervals cover.
     """
     if runs.empty:
         raise NotEnough(f"no run of {name} has ended")
@@ -127,7 +127,7 @@ def _window(curve: pd.Series, threshold: float) -> Window:
 
 
 def mean_of(values: Iterable[float], name: str, pooled: Pool | None = None) -> Estimate:
-    """The mean of one number per seed; what is NaN is left out."""
+    """The mean of one number per seed; NaN is left out."""
     found = [float(v) for v in values if v == v]
     if not found:
         raise NotEnough(f"no value of {name}")
@@ -145,7 +145,7 @@ def share_of(flags: Iterable[bool], name: str) -> Estimate:
 
 
 def _improving(runs: pd.DataFrame) -> bool:
-    """Whether every run came to the end of its steps and was at its best there."""
+    """Whether every run took all of its steps and was at its best at the end."""
     if "best_step" not in runs or set(runs["status"]) != {"finished"}:
         return False
     return all(runs["best_step"].astype(float) >= LATE * runs["step"].astype(float))

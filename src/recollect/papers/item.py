@@ -40,17 +40,18 @@ class Item:
     """As in `reproduce PAPER/NAME`."""
     title: str
     shows: str
-    """What is to be seen, in one sentence."""
+    """What it shows, in one sentence."""
     draw: Callable[[Evidence, str], Drawing]
     """From evidence and a caption: the picture and its numbers. Must also draw where runs are missing."""
     studies: Callable[[Scale], list[Study]] = no_studies
     claims: tuple[Claim, ...] = ()
     differs: Mapping[Scale, str] = field(default_factory=dict)
-    """What a scale has otherwise than the paper; what the paper does not state, under `paper`."""
+    """How a scale differs from the paper; what the paper does not state, under `paper`."""
     needs: tuple[str, ...] = ()
-    """`curves`, `slices`, `snapshots`: which further frames it is drawn and judged from."""
+    """Further frames that it is drawn and judged from: `curves`, `slices`, `snapshots`."""
     measure: Callable[[Evidence, list[RunSpec], str], pd.DataFrame] | None = None
-    """Measures on trained models what no run records: from the evidence so far, all of the item's runs and a device."""
+    """Measures something on trained models that no run records, given the evidence so far, all of the item's runs and a
+    device."""
 
     def grids(self, scale: Scale) -> tuple[Grid, ...]:
         """Its studies with their runs."""
@@ -61,7 +62,7 @@ class Item:
         return distinct([grid.runs for grid in self.grids(scale)])
 
     def caption(self, evidence: Evidence) -> str:
-        """Small print: scale, runs, seeds, and what is not as in the paper."""
+        """The caption: scale, runs, seeds, and what differs from the paper."""
         if not evidence.asked:
             return "Drawn from the specification: nothing is trained."
         missing = f" of {evidence.asked}" if len(evidence.runs) < evidence.asked else ""
@@ -87,7 +88,7 @@ class Paper:
     title: str
     items: tuple[Item, ...]
     scales: tuple[Scale, ...] = SCALES
-    """Those that it has."""
+    """The scales that it has."""
     unknown: tuple[Unknown, ...] = ()
     """What it does not state."""
     minutes: Mapping[str, float] = field(default_factory=dict)
@@ -97,7 +98,7 @@ class Paper:
 
     @property
     def claims(self) -> dict[str, Claim]:
-        """Every claim by its name, once, in whatever number of items it stands."""
+        """Every claim by its name; one that is in several items is there once."""
         return {claim.name: claim for item in self.items for claim in item.claims}
 
     def item(self, name: str) -> Item:
@@ -114,11 +115,11 @@ FRAMES: dict[str, tuple[Callable[[Store, str], pd.DataFrame], list[str]]] = {
     "slices": (frames.slices_frame, ["run", "step", "tag", "value"]),
     "snapshots": (frames.snapshots_frame, ["run", "share"]),
 }
-"""What evidence can hold: how it is read, and the columns that tell its rows apart."""
+"""The frames of evidence: how each is read, and the columns that identify its rows."""
 
 
 def gather(item: Item, scale: Scale, store: Store) -> Evidence:
-    """What the store has of an item; its studies must be known to the store."""
+    """The evidence on an item in the store, which must know its studies."""
     names = [grid.study.name for grid in item.grids(scale)]
 
     def frame(which: str) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Jelassi et al., "Repeat after me: Transformers are better than state space models at copying" (2024).
 
-The tasks and the protocol are those of its released code; what a figure has beyond that is not stated there and marked unknown.
+The tasks and the protocol are those of its released code; what the code does not state about a figure is marked as unknown.
 """
 
 from dataclasses import replace
@@ -12,10 +12,11 @@ import pandas as pd
 from recollect.analysis.groups import groups
 from recollect.analysis.pooled import pool
 from recollect.analysis.window import THRESHOLD
-from recollect.figures.panels import lines_figure, summary
+from recollect.figures.panels import summary
+from recollect.papers.drawing import lines
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.examples import curve_table, examples_ratio
-from recollect.papers.item import Drawing, Item, Paper
+from recollect.papers.item import Item, Paper
 from recollect.papers.judge import Claim, Evidence, Scale, where
 from recollect.papers.questions import Finding, at_least, every, exceeds
 from recollect.sources import preset
@@ -32,7 +33,7 @@ TITLES = {
 }  # fmt: skip
 """By positions of a Transformer, or by mixer."""
 MORE, FURTHER = 1.0, 0.1
-"""The ratio of examples that counts as more; the accuracy that counts as further."""
+"""The least ratio of examples that counts as more; the least lead in accuracy that counts as further."""
 SEEDS = {"tiny": [1, 2], "small": [1, 2, 3], "paper": [1, 2, 3]}
 SIZES: dict[Scale, Fields] = {"tiny": {"width": 64, "layers": 2}, "small": {"width": 256, "layers": 4}, "paper": {}}
 HEADS = {"tiny": 2, "small": 4, "paper": 16}
@@ -124,16 +125,12 @@ def _prefix_closes_the_gap(evidence: Evidence) -> Finding:
     return exceeds(_ratio(evidence, "mamba", "rotary", "suffix"), _ratio(evidence, "mamba", "rotary", "prefix"))
 
 
-def draw_copy(evidence: Evidence, caption: str) -> Drawing:
+def _by_examples(evidence: Evidence) -> pd.DataFrame:
     """Accuracy against examples."""
-    table = curve_table(evidence.curves, named(evidence), TITLES)
-    figure = lines_figure(
-        table, "examples", "model", title="Copying", caption=caption, xlabel="training examples", logx=False
-    )
-    return figure, table
+    return curve_table(evidence.curves, named(evidence), TITLES)
 
 
-def draw_lengths(evidence: Evidence, caption: str) -> Drawing:
+def _by_length(evidence: Evidence) -> pd.DataFrame:
     """Accuracy against the length of strings that are longer than those trained on."""
     rows = [
         {"model": TITLES[run["name"]], "letters": length, "accuracy": run[column]}
@@ -141,38 +138,16 @@ def draw_lengths(evidence: Evidence, caption: str) -> Drawing:
         for i, length in enumerate(LONGER[evidence.scale])
         if (column := f"final.tests.{i}.accuracy") in run
     ]
-    table = summary(pd.DataFrame(rows, columns=["model", "letters", "accuracy"]), ["model", "letters"])
-    figure = lines_figure(
-        table,
-        "letters",
-        "model",
-        title="Copying longer strings",
-        caption=caption,
-        xlabel="letters in the string",
-        logx=False,
-    )
-    return figure, table
+    return summary(pd.DataFrame(rows, columns=["model", "letters", "accuracy"]), ["model", "letters"])
 
 
-def draw_ngram(evidence: Evidence, caption: str) -> Drawing:
-    """Accuracy against examples, a panel per place of the query."""
+def _by_query(evidence: Evidence) -> pd.DataFrame:
+    """Accuracy against examples, with the query after and before the sequence."""
     runs, parts = named(evidence), []
     for query in ("suffix", "prefix"):
         inside = runs.loc[runs["task.query"] == query]
         parts.append(curve_table(evidence.curves, inside, TITLES).assign(query=query))
-    table = pd.concat(parts, ignore_index=True)
-    figure = lines_figure(
-        table,
-        "examples",
-        "model",
-        "query",
-        title="N-gram lookup",
-        caption=caption,
-        xlabel="training examples",
-        logx=False,
-        columns=2,
-    )
-    return figure, table
+    return pd.concat(parts, ignore_index=True)
 
 
 _COPY_DIFFERS: dict[Scale, str] = {
@@ -198,7 +173,7 @@ PAPER = Paper(
             "copy",
             "Copying: data efficiency",
             "Transformers learn to copy from fewer examples than Mamba and an LSTM",
-            draw_copy,
+            lines(_by_examples, "examples", "model", title="Copying", xlabel="training examples", logx=False),
             copy_studies,
             (
                 Claim(
@@ -215,7 +190,14 @@ PAPER = Paper(
             "lengths",
             "Copying: longer strings",
             "hard ALiBi copies strings longer than those trained on",
-            draw_lengths,
+            lines(
+                _by_length,
+                "letters",
+                "model",
+                title="Copying longer strings",
+                xlabel="letters in the string",
+                logx=False,
+            ),
             copy_studies,
             (
                 Claim(
@@ -230,7 +212,16 @@ PAPER = Paper(
             "ngram",
             "N-gram lookup: data efficiency",
             "Mamba needs more examples, less so where the query comes first",
-            draw_ngram,
+            lines(
+                _by_query,
+                "examples",
+                "model",
+                "query",
+                title="N-gram lookup",
+                xlabel="training examples",
+                logx=False,
+                columns=2,
+            ),
             ngram_studies,
             (
                 Claim(

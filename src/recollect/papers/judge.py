@@ -1,7 +1,7 @@
 """Claims, and the verdict of results on them.
 
 A claim is a sentence with its thresholds and a test: a function from evidence to a finding, made of estimates and questions to
-them. A claim that fails is refuted only by results in the claim's own setting; anywhere else it was merely not seen. Every claim
+them. A claim that fails is refuted only by results in the claim's own setting; in any other it was not seen. Every claim
 is judged twice, by the accuracy at the end of training, which decides, and by the best measurement of each run.
 """
 
@@ -33,11 +33,11 @@ _OPEN: tuple[Undecided, ...] = (
     "runs are missing",
 )
 ANSWERS: tuple[Answer, ...] = ("does not hold", *_OPEN, "holds")
-"""In the order in which they are told: what did not hold comes first."""
+"""In the order of reports: what did not hold comes first."""
 STRENGTH: tuple[Answer, ...] = ("does not hold", "holds", *_OPEN)
 """Of several answers on one claim, from different items or scales, the first of these counts."""
 MISSING = 0.05
-"""The share of a model's runs that may be missing (failed, say) before what it rests on is left open."""
+"""The share of a model's runs that may be missing (failed, say) before a claim about it is left undecided."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class Evidence:
     asked_of: Mapping[str, int] = field(default_factory=dict)
     """Of these, how many each model has, by title."""
     curves: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """One row per run and measurement, where the item asks for curves."""
+    """One row per run and measurement, where the item needs curves."""
     slices: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """One row per run, measurement, tag and value, where the item asks for slices."""
+    """One row per run, measurement, tag and value, where the item needs slices."""
     snapshots: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """One row per run and snapshot of its embeddings, where the item asks for them."""
+    """One row per run and snapshot of its embeddings, where the item needs them."""
     measured: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """What the item measured on trained models, where it does."""
+    """What the item measured on trained models, if it does."""
 
     def where(self, **values: Any) -> pd.DataFrame:
         """The runs with these values: `model` is the model's title; `width`, `pairs`, `lr` .. any field by its last name."""
@@ -69,12 +69,12 @@ class Evidence:
         titles = set(rows["model"]) if self.asked_of and "model" in rows else {""}
         for title in sorted(titles & self._missing.keys()):
             there, asked = self._missing[title]
-            raise NotEnough(f"{there} of {asked} runs {f'of {title} ' if title else ''}are there")
+            raise NotEnough(f"{there} of {asked} runs {f'of {title} ' if title else ''}have ended")
         return rows
 
     @cached_property
     def _missing(self) -> dict[str, tuple[int, int]]:
-        """By title of a model with too few runs, how many there are and how many were asked for; "" stands for all models."""
+        """By title of a model with too few runs, how many have ended and how many there should be; "" means all models."""
         there = Counter(self.runs["model"]) if len(self.runs) and self.asked_of else Counter()
         counts = {title: (there[title], asked) for title, asked in self.asked_of.items()}
         counts = counts or {"": (len(self.runs), self.asked)}
@@ -86,7 +86,7 @@ class Evidence:
         return len(set(self.runs["train.seed"])) if len(self.runs) else 0
 
     def once(self, name: str, make: "Callable[[Evidence], T]") -> T:
-        """What `make` gives for this evidence, made once: the claims of an item share it."""
+        """The result of `make` for this evidence, computed once and shared by the claims of an item."""
         if name not in self._made:
             self._made[name] = make(self)
         return self._made[name]
@@ -96,7 +96,7 @@ class Evidence:
         return {}
 
     def best(self, runs: pd.DataFrame, name: str, rates: Iterable[float] | None = None) -> Estimate:
-        """`estimates.best` with what all configurations at their best rates say about the variance."""
+        """`estimates.best` with a variance estimated from all configurations at their best rates."""
         return estimates.best(runs, name, rates, self._accuracies)
 
     def window(self, runs: pd.DataFrame, name: str) -> Estimate:
@@ -105,7 +105,7 @@ class Evidence:
 
     @cached_property
     def _configurations(self) -> list[str]:
-        """The fields in which runs differ, but for rate and seed."""
+        """The fields in which runs differ, other than rate and seed."""
         fields = [name for name in self.runs if name.startswith(("task.", "model.", "train."))]
         varying = [name for name in fields if len(self.runs[name].unique()) > 1]
         return ["model", *(name for name in varying if name not in ("train.lr", "train.seed"))]
@@ -133,15 +133,17 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence that results can support or refute. One claim may stand in several items of a paper: it is the same object."""
+    """A sentence that results can support or refute. The same claim, as one object, may be in several items of a paper."""
 
     name: str
-    """One name, one claim, within a paper."""
+    """Unique within a paper."""
     says: str
     """What is tested, in words, thresholds included."""
     test: Callable[[Evidence], Finding]
     decided_at: tuple[Scale, ...] | Callable[[Evidence], bool] = ("paper",)
     """Where the claim can be refuted: the scales that have the setting it names, or whether the runs have that setting."""
+    by_best_epoch: bool = True
+    """Whether it is judged by the best epoch as well."""
 
     def refutable(self, evidence: Evidence) -> bool:
         """Whether these results can refute it."""
@@ -152,14 +154,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the results at one scale say of a claim."""
+    """The result of judging a claim at one scale."""
 
     claim: str
     says: str
     answer: Answer
     """By the accuracy at the end of training."""
     best_epoch: Answer | None
-    """By the best measurement of each run; None where the claim does not rest on it or no measurement is kept."""
+    """By the best measurement of each run; None where the claim does not depend on it or no measurement is stored."""
     numbers: dict[str, str]
     note: str
     scale: Scale
@@ -172,7 +174,7 @@ def judge(claim: Claim, evidence: Evidence) -> Verdict:
     """The verdict of the evidence on a claim."""
     answer, finding = _judged(claim, evidence)
     numbers, notes, by_best = dict(finding.numbers), [finding.note], None
-    if (best := evidence.at_best_epoch) is not None:
+    if claim.by_best_epoch and (best := evidence.at_best_epoch) is not None:
         other, otherwise = _judged(claim, best)
         changed = {name: text for name, text in otherwise.numbers.items() if numbers.get(name) != text}
         if changed or other != answer:
@@ -189,7 +191,7 @@ def judge(claim: Claim, evidence: Evidence) -> Verdict:
 def _judged(claim: Claim, evidence: Evidence) -> tuple[Answer, Finding]:
     try:
         if evidence.asked and evidence.runs.empty:
-            raise NotEnough(f"0 of {evidence.asked} runs are there")
+            raise NotEnough(f"0 of {evidence.asked} runs have ended")
         finding = claim.test(evidence)
     except NotEnough as missing:
         finding = Finding(None, note=str(missing), needs=missing.answer)

@@ -1,16 +1,15 @@
-"""The runs that a reproduction rests on, as files beside its pictures: all that is needed to draw and judge it again.
+"""The runs of a reproduction as files beside its pictures: all that is needed to draw and judge it again.
 
-FOLDER/runs.csv             one row per run: its specification, how it ended, what it came to
-FOLDER/curves.parquet       measurements during training, of the runs that items look at; slices, snapshots: the same
+FOLDER/runs.csv             one row per run: its specification, status and results
+FOLDER/curves.parquet       measurements during training of the runs that items use; slices and snapshots likewise
 FOLDER/ITEM.measured.csv    what an item measured on trained models
 
-Numbers of curves have six digits. Embeddings are kept as coordinates in the space that they span, which leaves every angle,
-distance and principal component as it is, to three digits.
+Numbers of curves have six digits. Embeddings are kept as coordinates in the space that they span, which preserves every angle,
+distance and principal component to three digits.
 """
 
 import io
-from collections.abc import Callable, Collection
-from functools import partial
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +19,27 @@ import pandas as pd
 from recollect.papers.item import FRAMES, Item, Paper, evidence_of
 from recollect.papers.judge import Evidence, Scale
 from recollect.spec import SpecError
+from recollect.spec.output import written_whole
 
 RUNS = "runs.csv"
 _TABLES = ("input", "output")
 _UNSEEN = ["lr", "grad_norm", "test_answers", "test_rows"]
 _LABEL = "configuration"
-"""A name that depends on which runs stand beside: it is not kept."""
+"""A name that depends on the other runs: it is not saved."""
 
 
 def keep(paper: Paper, item: Item, evidence: Evidence, folder: Path) -> Evidence:
-    """Write what an item was drawn from beside what the folder has of the paper's other items; give it as it will be read."""
+    """Save the evidence of an item, beside that of the paper's other items in the folder; return it as it will be read."""
     if not item.grids(evidence.scale):
         return evidence
     folder.mkdir(parents=True, exist_ok=True)
     known = {
         run.id for one in paper.items for run in one.runs(evidence.scale)
-    }  # a folder may have those of an older form
+    }  # a folder may have runs of an older version
     runs = evidence.runs.drop(columns=_LABEL, errors="ignore")
     text = pd.concat([_but(_read_text(folder / RUNS), "id", runs, known), _as_text(runs)]).fillna("")
-    _write(folder / RUNS, lambda draft: text.to_csv(draft, index=False))
+    with written_whole(folder / RUNS) as draft:
+        text.to_csv(draft, index=False)
     seen = set(paper.looks_at(evidence)) if paper.looks_at else set(runs["id"] if len(runs) else ())
     for which in item.needs:
         frame, path = getattr(evidence, which), folder / f"{which}.parquet"
@@ -47,14 +48,16 @@ def keep(paper: Paper, item: Item, evidence: Evidence, folder: Path) -> Evidence
         parts = [part for part in (_but(old, "run", new, known), new) if len(part)]
         if parts:
             all_runs = pd.concat(parts, ignore_index=True)
-            _write(path, partial(all_runs.to_parquet, compression="zstd", index=False))
+            with written_whole(path) as draft:
+                all_runs.to_parquet(draft, compression="zstd", index=False)
     if len(evidence.measured):
-        evidence.measured.to_csv(folder / f"{item.name}.measured.csv", index=False)
+        with written_whole(folder / f"{item.name}.measured.csv") as draft:
+            evidence.measured.to_csv(draft, index=False)
     return kept(item, evidence.scale, folder)
 
 
 def kept(item: Item, scale: Scale, folder: Path) -> Evidence:
-    """What a folder has of an item."""
+    """The evidence on an item that a folder has."""
     if not item.grids(scale):
         return evidence_of(item, scale)
     if not (folder / RUNS).exists():
@@ -77,7 +80,7 @@ def kept(item: Item, scale: Scale, folder: Path) -> Evidence:
 
 
 def _but(old: pd.DataFrame, column: str, new: pd.DataFrame, known: Collection[str]) -> pd.DataFrame:
-    """What is old but for the runs that are new, and for those that the paper no longer has."""
+    """The old rows without the runs that are new, and without those that the paper no longer has."""
     again = set(new[column]) if len(new) else set()
     return old.loc[[run in known and run not in again for run in old[column]]]
 
@@ -93,15 +96,8 @@ def _as_text(frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _write(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file whole or not at all."""
-    draft = path.with_name(path.name + ".draft")
-    write(draft)
-    draft.replace(path)
-
-
 def _parsed(text: pd.DataFrame) -> pd.DataFrame:
-    """The same with numbers where a column has numbers; without columns that no run has a value in."""
+    """The same with numbers where a column has numbers; without columns that are empty for all runs."""
     always = {"accuracy", "best_accuracy"}
     text = text.loc[:, [name in always or any(text[name] != "") for name in text]]
     if text.empty:
@@ -111,7 +107,7 @@ def _parsed(text: pd.DataFrame) -> pd.DataFrame:
 
 
 def _packed(frame: pd.DataFrame) -> pd.DataFrame:
-    """A frame as Parquet takes it, without the columns of curves that no item looks at and digits beyond the sixth."""
+    """A frame as Parquet takes it, without the columns of curves that no item uses, rounded to six digits."""
     columns: dict[str, Any] = {}
     for name in frame.columns.difference(_UNSEEN, sort=False):
         if name in _TABLES:

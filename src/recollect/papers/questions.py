@@ -1,9 +1,9 @@
-"""Questions to estimates, and how answers are joined.
+"""Questions about estimates, and how answers are combined.
 
 A question is answered only where the whole interval gives the same answer: wrongly in 4 to 8 % of the cases where the truth is at
-the bound, and less often elsewhere. Two numbers are compared by the interval of their difference. Of several parts that must all
-hold, one decided no is enough, whatever the others lack; a yes needs all of them, and is wrong no more often than that on one
-part. A no among k parts that all lie at their bounds is wrong up to k times as often; parts far from their bounds add nothing.
+the bound, and less often elsewhere. Two numbers are compared by the interval of their difference. Where several parts must all
+hold, one decided no is enough, even if others are undecided; a yes needs all of them, and is wrong no more often than for one
+part. A no among k parts that are all at their bounds is wrong up to k times as often; parts far from their bounds add nothing.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,7 +28,7 @@ class Finding:
 
 
 Part = Finding | Callable[[], Finding]
-"""A finding, or what makes one: then NotEnough in it leaves only this part open."""
+"""A finding, or a function that returns one: if that raises NotEnough, only this part is undecided."""
 
 
 def at_least(estimate: Estimate, bound: float) -> Finding:
@@ -73,24 +73,24 @@ def few(share: Estimate) -> Finding:
 
 
 def all_of(*parts: Part) -> Finding:
-    """Yes where all are, no where one is not, even where others are open; the numbers of all."""
+    """Yes if all are yes, no if one is no, even if others are undecided; with the numbers of all."""
     found = [_made(part) for part in parts]
     return _joined(found, False if any(f.holds is False for f in found) else None if any(
         f.holds is None for f in found) else True)  # fmt: skip
 
 
 def any_of(*parts: Part) -> Finding:
-    """Yes where one is, even where others are open, no where none is; the numbers of all."""
+    """Yes if one is yes, even if others are undecided, no if all are no; with the numbers of all."""
     found = [_made(part) for part in parts]
     return _joined(found, True if any(f.holds for f in found) else None if any(
         f.holds is None for f in found) else False)  # fmt: skip
 
 
 def every(things: Iterable[T], test: Callable[[T], Finding]) -> Finding:
-    """`all_of` of a test of each thing; there must be one."""
+    """`all_of` of a test of each thing; there must be at least one."""
     parts = [lambda thing=thing: test(thing) for thing in things]
     if not parts:
-        raise NotEnough("no run of what the claim speaks of has ended")
+        raise NotEnough("no run that the claim is about has ended")
     return all_of(*parts)
 
 
@@ -100,7 +100,7 @@ def not_(finding: Finding) -> Finding:
 
 
 def _apart(one: Interval, other: Interval) -> Interval:
-    """The interval of a difference; open where one of them is, and all of the line where a value is not known."""
+    """The interval of a difference; open where one of them is, and unbounded where a value is not known."""
     if one[0] != one[0] or other[0] != other[0]:
         return 0.0, float("-inf"), float("inf")
     if one[0] == other[0] == float("inf"):
@@ -111,7 +111,7 @@ def _apart(one: Interval, other: Interval) -> Interval:
 
 
 def _answer(worst: float, best_case: float, *estimates: Estimate) -> Finding:
-    """Yes where even the worst reading of the intervals is at least 0, no where even the best is not."""
+    """Yes if even the worst case of the intervals is at least 0, no if even the best is not."""
     numbers = {estimate.name: str(estimate) for estimate in estimates}
     if alone := [estimate.name for estimate in estimates if estimate.seeds < 2]:
         return Finding(None, numbers, f"one seed gives no interval: {', '.join(alone)}")
@@ -134,7 +134,7 @@ def _made(part: Part) -> Finding:
 
 
 def _joined(findings: list[Finding], holds: bool | None) -> Finding:
-    """The numbers of all findings, the notes of those that gave the answer, and of what they need what comes first."""
+    """The numbers of all findings, the notes of those with the same answer, and the first of what they need."""
     numbers: dict[str, str] = {}
     notes: dict[str, None] = {}
     for finding in findings:

@@ -1,25 +1,27 @@
 """Reproduces an item or a whole paper: trains what is missing, draws, writes the numbers, and judges every claim.
 
 OUT/ITEM.png, ITEM.svg, ITEM.csv      the drawing and the numbers in it
-OUT/verdicts.md, verdicts.json        what became of each claim, what did not hold first
-OUT/runs.csv and others               the runs, from which all of this can be made again (papers/kept.py)
+OUT/verdicts.md, verdicts.json        the verdict on each claim, those that do not hold first
+OUT/runs.csv and others               the runs, from which all of this can be drawn again (papers/kept.py)
 """
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import yaml
 
 from recollect.figures.style import save, style
 from recollect.papers import PAPERS
 from recollect.papers.item import Item, Paper, gather
-from recollect.papers.judge import ANSWERS, SCALES, Evidence, Scale, distinct, judge
+from recollect.papers.judge import ANSWERS, SCALES, Evidence, Scale, Verdict, distinct, judge
 from recollect.papers.kept import RUNS, keep, kept
 from recollect.spec import SpecError, digest, nearest
+from recollect.spec.output import written_whole
 from recollect.store import DEFAULT_STORE
 from recollect.store.store import Store
 from recollect.store.versions import release
@@ -27,23 +29,25 @@ from recollect.study.outcome import Outcome
 from recollect.study.plan import Plan, make_plan
 from recollect.study.run import Grid, run
 from recollect.train.device import choose_device
+from recollect.train.spec import SEMANTICS
 
 Record = dict[str, Any]
-"""A verdict as plain data, with the paper, the item, the command, the version and those that trained its runs."""
+"""A verdict as plain data, with the paper, the item, the reason, the command, the version and those that trained its runs."""
+REASONS = Path(__file__).with_name("reasons.yaml")
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What became of an item or of a whole paper. It displays as a table of verdicts in a notebook."""
+    """The result for an item or for a whole paper. It displays as a table of verdicts in a notebook."""
 
     paper: Paper
     scale: Scale
     folder: Path
     """Where pictures, numbers and verdicts are."""
     records: list[Record]
-    """The verdicts on the items that were asked for, what did not hold first."""
+    """The verdicts on the chosen items, those that do not hold first."""
     outcome: Outcome | None = None
-    """What became of the runs; None where nothing was trained."""
+    """The outcome of the runs; None if nothing was trained."""
 
     @property
     def verdicts(self) -> pd.DataFrame:
@@ -93,6 +97,8 @@ def reproduce(
     out: str | Path | None = None,
     draw_only: bool = False,
     from_runs: str | Path | None = None,
+    formats: Sequence[str] = ("png", "svg"),
+    columns: int = 0,
     device: str = "auto",
     **options: Any,
 ) -> Reproduction:
@@ -106,6 +112,8 @@ def reproduce(
         draw_only: train nothing, and draw and judge what the store has.
         from_runs: a folder with reproductions by scale and paper, such as `docs/reproductions`: draw and judge again what it has
             from the runs kept there, without training and without a store.
+        formats: of pictures: `png`, `svg`, `pdf`.
+        columns: 1 or 2 makes pictures as wide as one or two columns of a page, without title and small print.
         device: where runs are trained and models measured.
         options: those of `recollect.run`: `executor`, `workers`, `cohort`, `progress` and others.
     """
@@ -117,29 +125,42 @@ def reproduce(
         source = Path(from_runs) / scale / paper.name
         items = items if "/" in what else [item for item in items if (source / f"{item.name}.csv").exists()]
         for item in items:
-            records += _show(paper, item, kept(item, size, source), folder, command.format(item.name))
+            records += _show(paper, item, kept(item, size, source), folder, command.format(item.name), formats, columns)
     else:
         store = store if isinstance(store, Store) else Store(store, create=True)
         outcome = _train(grids_of(items, size), store, draw_only, device, options)
         for item in items:
             found = _with_measured(item, gather(item, size, store), store, "" if draw_only else device)
-            records += _show(paper, item, keep(paper, item, found, folder), folder, command.format(item.name))
+            found = keep(paper, item, found, folder)
+            records += _show(paper, item, found, folder, command.format(item.name), formats, columns)
     names = {item.name for item in items}
     every = write_verdicts(records, paper, folder)
     return Reproduction(paper, size, folder, [record for record in every if record["item"] in names], outcome)
 
 
 def scales_in(what: str, folder: Path) -> list[Scale]:
-    """The scales at which a folder has runs of a paper."""
+    """The scales at which a folder has runs of a paper, by the current semantics: those of older ones are not mixed with them."""
     paper = PAPERS.find(what.partition("/")[0])
-    found: list[Scale] = [scale for scale in paper.scales if (folder / scale / paper.name / RUNS).exists()]
+    found: list[Scale] = [
+        scale for scale in paper.scales if _semantics(folder / scale / paper.name / RUNS) == SEMANTICS
+    ]
     if not found:
-        raise SpecError(f"no runs of {paper.name} in {folder}: looked for SCALE/{paper.name}/{RUNS}")
+        raise SpecError(
+            f"no runs of {paper.name} by semantics version {SEMANTICS} in {folder}: looked for SCALE/{paper.name}/{RUNS}"
+        )
     return found
 
 
+def _semantics(path: Path) -> int:
+    """The version of kept runs; 0 where there are none, 1 where none is told."""
+    if not path.exists():
+        return 0
+    first = pd.read_csv(path, nrows=1)
+    return int(first["semantics"].iloc[0]) if "semantics" in first and len(first) else 1
+
+
 def _train(grids: list[Grid], store: Store, draw_only: bool, device: str, options: dict[str, Any]) -> Outcome | None:
-    """Train what the store does not have; or only let it know which runs the studies have."""
+    """Train the runs that the store does not have; or, with `draw_only`, only register the studies in it."""
     if not draw_only:
         return run(grids, store=store, device=device, **options) if grids else None
     with store.writing() as writer:
@@ -149,7 +170,8 @@ def _train(grids: list[Grid], store: Store, draw_only: bool, device: str, option
 
 
 def _with_measured(item: Item, evidence: Evidence, store: Store, device: str) -> Evidence:
-    """The evidence with what the item measures on trained models: kept beside the store, as it takes training again."""
+    """The evidence with what the item measures on trained models: saved beside the store, because measuring needs training
+    again."""
     if item.measure is None or evidence.runs.empty:
         return evidence
     runs = item.runs(evidence.scale)
@@ -157,51 +179,71 @@ def _with_measured(item: Item, evidence: Evidence, store: Store, device: str) ->
     path = store.path.with_name(store.path.name + ".measured") / f"{item.name}-{mark}.csv"
     if not path.exists() and device:
         path.parent.mkdir(parents=True, exist_ok=True)
-        item.measure(evidence, runs, choose_device(device)).to_csv(path, index=False)
+        with written_whole(path) as draft:
+            item.measure(evidence, runs, choose_device(device)).to_csv(draft, index=False)
     return dataclasses.replace(evidence, measured=pd.read_csv(path)) if path.exists() else evidence
 
 
-def _show(paper: Paper, item: Item, evidence: Evidence, folder: Path, command: str) -> list[Record]:
+def _show(
+    paper: Paper, item: Item, evidence: Evidence, folder: Path, command: str, formats: Sequence[str], columns: int
+) -> list[Record]:
     """Draw an item, write its numbers, and judge its claims."""
     figure, numbers = item.draw(evidence, item.caption(evidence))
     with style():  # the salt of an SVG's ids, so that the same picture is the same file
-        save(figure, folder / item.name)
-    numbers.to_csv(folder / f"{item.name}.csv", index=False)
+        save(figure, folder / item.name, formats, columns)
+    with written_whole(folder / f"{item.name}.csv") as draft:
+        numbers.to_csv(draft, index=False)
     about = {"paper": paper.name, "item": item.name}
     trained = sorted(
         {json.loads(text)["recollect"] for text in evidence.runs["versions"]} if len(evidence.runs) else ()
     )
     made_by = {"command": command, "version": release(), "trained": trained}
-    return [{**about, **dataclasses.asdict(judge(claim, evidence)), **made_by} for claim in item.claims]
+    found = [judge(claim, evidence) for claim in item.claims]
+    return [{**about, **dataclasses.asdict(one), "reason": reason(paper.name, one), **made_by} for one in found]
+
+
+def reason(paper: str, verdict: Verdict) -> str:
+    """Why a claim does not hold, as far as is known (reasons.yaml); nothing for other answers."""
+    if verdict.answer != "does not hold":
+        return ""
+    known = yaml.safe_load(REASONS.read_text(encoding="utf-8"))
+    return known.get(paper, {}).get(verdict.claim, "unknown")
 
 
 def write_verdicts(records: list[Record], paper: Paper, folder: Path) -> list[Record]:
-    """Write verdicts, beside those of the paper's other items that the folder has; give all of them, what failed first."""
+    """Write verdicts, beside those of the paper's other items that the folder has; give all of them, those that do not hold
+    first."""
     path = folder / "verdicts.json"
     places = {item.name: place for place, item in enumerate(paper.items)}
     new = {record["item"] for record in records}
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     records = [*records, *(r for r in known if r["item"] not in new and r["item"] in places)]
-    order = {answer: place for place, answer in enumerate(ANSWERS)}  # an answer of another version comes first
+    order = {answer: place for place, answer in enumerate(ANSWERS)}  # an unknown answer of another version comes first
     records.sort(key=lambda record: (order.get(record["answer"], -1), places[record["item"]]))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (folder / "verdicts.md").write_text(_markdown(records, paper), encoding="utf-8")
+    texts = {
+        path: json.dumps(records, indent=1, ensure_ascii=False) + "\n",
+        folder / "verdicts.md": _markdown(records, paper),
+    }
+    for place, text in texts.items():
+        with written_whole(place) as draft:
+            draft.write_text(text, encoding="utf-8")
     return records
 
 
 def _markdown(records: list[Record], paper: Paper) -> str:
     counts = _counts(records)
     left = len(paper.claims) - sum(counts.values())
-    told = [f"{count} {answer}" for answer, count in counts.items()] + [f"{left} not judged"] * (left > 0)
-    lines = [f"# {paper.title}", "", f"Of {len(paper.claims)} claims: {'; '.join(told)}.", ""]
+    counted = [f"{count} {answer}" for answer, count in counts.items()] + [f"{left} not judged"] * (left > 0)
+    lines = [f"# {paper.title}", "", f"Of {len(paper.claims)} claims: {'; '.join(counted)}.", ""]
     lines += [
         "| item | claim | verdict | numbers (90 % interval over seeds) | scale | runs | seeds |",
         "|---|---|---|---|---|---|---|",
     ]
     for record in records:
         numbers = "; ".join(f"{name}: {value}" for name, value in record["numbers"].items())
-        noted = " -- ".join(filter(None, (numbers, record["note"])))
+        why = f"reason: {record['reason']}" if record.get("reason") else ""
+        noted = " -- ".join(filter(None, (numbers, record["note"], why)))
         runs = f"{record['runs']} of {record['asked']}"
         cells = (
             record["item"],
@@ -218,7 +260,7 @@ def _markdown(records: list[Record], paper: Paper) -> str:
 
 
 def _counts(records: list[Record]) -> dict[str, int]:
-    """How many distinct claims got each answer, those that none got left out."""
+    """How many distinct claims got each answer; answers without a claim are left out."""
     answers = [record["answer"] for record in distinct(records)]
     counts = {answer: answers.count(answer) for answer in dict.fromkeys([*ANSWERS, *answers])}
     return {answer: count for answer, count in counts.items() if count}

@@ -1,4 +1,4 @@
-"""A run's weights, which no store keeps: the run trained again, which gives the same numbers."""
+"""The weights of runs, by training them again, which gives the same numbers: no store has them."""
 
 from collections.abc import Iterator
 

@@ -14,10 +14,10 @@ import pandas as pd
 from recollect.analysis.groups import groups
 from recollect.analysis.scaling import at_best_rate
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES
-from recollect.figures.panels import lines_figure
 from recollect.inspect.sizes import state_sizes
+from recollect.papers.drawing import lines
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
-from recollect.papers.item import Drawing, Item, Paper
+from recollect.papers.item import Item, Paper
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding, at_least, every, exceeds
 from recollect.sources.zoology2024 import SOURCE
@@ -25,8 +25,8 @@ from recollect.study.spec import Study
 
 NAME = SOURCE.name
 BETTER, RISES, NOT_BELOW = 0.2, 0.5, 0.05
-"""By how much accuracy attention must be better; the rank correlation of accuracy with state size; how far below
-the best recurrent model attention may be."""
+"""The least lead of attention in accuracy; the least rank correlation of accuracy with state size; the most by which attention
+may be below a recurrent model."""
 GATED = ["h3", "hyena", "rwkv"]
 MODELS = ["attention", *GATED]
 SETTINGS = {"tiny": [(16, 4)], "small": [(64, 4), (128, 8)], "paper": [(64, 4), (128, 8), (256, 16), (512, 64)]}
@@ -37,13 +37,13 @@ MIXTURE = {
     "paper": [(64, 4), (128, 8), (256, 16), (256, 32), (256, 64)],
 }
 FIRST = 5
-"""How many rows of the first setting of the mixture there are for each row of another."""
+"""Rows of the mixture's first setting per row of another."""
 TESTS = {
     "tiny": [(8, 2), (16, 2), (16, 4), (24, 6)],
     "small": [(64, 4), (64, 8), (64, 16), (128, 32)],
     "paper": [(64, 4), (64, 8), (64, 16), (128, 32), (256, 64), (512, 128), (1024, 256)],
 }
-"""What models of the mixture are tested on, each as often as the others."""
+"""The tests of models of the mixture, with equal weights."""
 BASED_RATES = [float(f"{rate:.12g}") for rate in np.logspace(-3, -1.5, 4)]
 """The four learning rates of the Based paper."""
 MIXERS: list[Any] = [
@@ -74,7 +74,7 @@ BASED_LESS = (
 
 def _tasks(scale: Scale, settings: Sequence[tuple[int, int]], filler: str = "blank") -> list[dict[str, Any]]:
     extra: dict[str, Any] = {"filler": filler, "variant": "zoology"}
-    if scale == "tiny":  # so few words that random filler of the released generator would often be a key
+    if scale == "tiny":  # with so few words random filler of the released generator would often be a key
         extra |= {"vocab": 32} if filler == "blank" else {"vocab": 32, "variant": "clean"}
     return [{"kind": "mqar", "length": length, "pairs": pairs, **extra} for length, pairs in settings]
 
@@ -115,15 +115,10 @@ def _table(runs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     return table.drop(columns=["low", "high"]).rename(columns={"accuracy": "mean", "min": "low", "max": "high"})
 
 
-def draw_fig2(evidence: Evidence, caption: str) -> Drawing:
+def _by_width(evidence: Evidence) -> pd.DataFrame:
     """Accuracy against width, a panel per setting."""
     table = _table(evidence.runs, ["model.mixer", "task.length", "task.pairs", "model.width"])
-    table["panel"] = [f"({row['task.length']}, {row['task.pairs']})" for _, row in table.iterrows()]
-    figure = lines_figure(
-        table, "model.width", "model.mixer", "panel", title="Zoology, figure 2: accuracy against width", caption=caption,
-        xlabel="width", columns=4,
-    )  # fmt: skip
-    return figure, table
+    return table.assign(panel=[f"({row['task.length']}, {row['task.pairs']})" for _, row in table.iterrows()])
 
 
 def _kind(evidence: Evidence, kind: str, **values: Any) -> pd.DataFrame:
@@ -147,11 +142,14 @@ def _gated_fall_short(evidence: Evidence) -> Finding:
     return every(GATED, lambda kind: exceeds(accuracy("attention"), accuracy(kind), by=BETTER))
 
 
+_DRAW_FIG2 = lines(
+    _by_width, "model.width", "model.mixer", "panel", title="Zoology, figure 2: accuracy against width", xlabel="width", columns=4
+)  # fmt: skip
 FIG2 = Item(
     "fig2",
     "Accuracy against width, four rates",
     "attention solves at any width, gated convolutions need width",
-    draw_fig2,
+    _DRAW_FIG2,
     fig2_studies,
     (
         Claim(
@@ -191,14 +189,9 @@ def _with_state(evidence: Evidence) -> pd.DataFrame:
     return runs.assign(state=runs["id"].map(sizes.get), accuracy=accuracy)
 
 
-def draw_tradeoff(evidence: Evidence, caption: str) -> Drawing:
+def _by_state(evidence: Evidence) -> pd.DataFrame:
     """Accuracy against state size, a line per mixer, widths along it."""
-    table = _table(_with_state(evidence), ["model", "model.width", "state"])
-    figure = lines_figure(
-        table, "state", "model", title="Recall against state size", caption=caption,
-        xlabel="elements of recurrent state after the longest row",
-    )  # fmt: skip
-    return figure, table
+    return _table(_with_state(evidence), ["model", "model.width", "state"])
 
 
 def _rises_with_state(evidence: Evidence) -> Finding:
@@ -228,7 +221,13 @@ TRADEOFF = Item(
     "tradeoff",
     "Recall against state size",
     "over recurrent models and widths, more state goes with better recall",
-    draw_tradeoff,
+    lines(
+        _by_state,
+        "state",
+        "model",
+        title="Recall against state size",
+        xlabel="elements of recurrent state after the longest row",
+    ),
     tradeoff_studies,
     (
         Claim(

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
-import yaml
 from pydantic import ValidationError
 
 from recollect.analysis.window import THRESHOLD, windows
@@ -15,6 +14,8 @@ from recollect.reporting.curves import SINGLE, curve_points
 from recollect.reporting.mixing import kept_mixing
 from recollect.reporting.words import question, unknowns
 from recollect.spec import SpecError, finite
+from recollect.spec.reading import read_yaml
+from recollect.spec.source import untrusted
 from recollect.store.frames import field_columns, runs_frame, slices_frame, varying_fields
 from recollect.store.labels import run_labels
 from recollect.store.store import Store
@@ -136,8 +137,11 @@ def _failures(store: Store, ids: list[str], given: dict[str, Any]) -> list[dict[
 def _told(given: dict[str, Any]) -> dict[str, str]:
     """Which run an id stands for, from the study file: the store knows no specification of what did not end."""
     try:
-        grids = [Study(**given).runs(precision) for precision in AUTOMATIC]  # it may have been the device's
-    except (SpecError, ValidationError):
+        with untrusted():  # the store may be from elsewhere, and the code that it names is not run for a label
+            study = Study(**given)
+            study.check_size(allow_many=False)
+            grids = [study.runs(precision) for precision in AUTOMATIC]  # it may have been the device's
+    except (SpecError, ValidationError, TypeError):
         return {}
     return {
         run.id: f"{label}, learning rate {run.train.lr:g}, seed {run.train.seed}"
@@ -157,8 +161,14 @@ def _provenance(store: Store, name: str, runs: dict[str, list[Any]]) -> dict[str
 
 
 def _mapping(source: str) -> dict[str, Any]:
+    """A study file as plain data, as far as it makes sense: a store from elsewhere may hold any text."""
     try:
-        data = yaml.safe_load(source)
-    except yaml.YAMLError:
+        data = read_yaml(source)
+    except SpecError:
         return {}
-    return {str(key): value for key, value in data.items()} if isinstance(data, dict) else {}
+    if not isinstance(data, dict):
+        return {}
+    search = data.get("search")
+    if isinstance(search, dict) and not (isinstance(asked := search.get("threshold"), float) and 0 < asked <= 1):
+        data["search"] = {name: value for name, value in search.items() if name != "threshold"}
+    return {str(key): value for key, value in data.items()}

@@ -5,9 +5,10 @@ import safetensors.torch
 from safetensors import SafetensorError
 
 from recollect.inspect.mixing import mixing_frame
-from recollect.models.model import build
+from recollect.models.model import build, outline
 from recollect.spec import SpecError
 from recollect.store.store import Store
+from recollect.train.spec import RunSpec
 from recollect.views.frame import Frame
 
 MOST, LONGEST = 8, 160
@@ -25,8 +26,8 @@ def kept_mixing(store: Store, runs: Frame) -> Frame:
         (stored,) = store.find(id)
         try:
             run = stored.run
-            if run.row_length > LONGEST:
-                continue
+            if run.row_length > LONGEST or _size(run) > store.weights_file(id).stat().st_size:
+                continue  # the file cannot be that model's
             model = build(run.model, run.task.vocabulary, run.row_length, run.train.seed)
             model.load_state_dict(safetensors.torch.load_file(store.weights_file(id)), strict=False)
             tokens = run.task.batch(seed=run.train.seed, purpose="valid", rows=1).tokens
@@ -34,3 +35,9 @@ def kept_mixing(store: Store, runs: Frame) -> Frame:
         except (SpecError, SafetensorError, OSError, RuntimeError, ValueError):
             continue  # its code has changed, it has no matrix, or the file is damaged
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def _size(run: RunSpec) -> int:
+    """Bytes of a run's parameters, counted without making them."""
+    parameters = outline(run.model, run.task.vocabulary, run.row_length).parameters()
+    return sum(parameter.nbytes for parameter in parameters)

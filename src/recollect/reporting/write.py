@@ -20,7 +20,7 @@ from recollect.figures.looks import WRITTEN
 from recollect.reporting.content import Content
 from recollect.reporting.reproduction import read_reproduction, studies_of
 from recollect.reporting.sections import configurations_section, question, reproduction_section, study_section
-from recollect.spec import SpecError
+from recollect.spec.output import written_whole
 from recollect.store.store import Store, StoreError
 from recollect.views import VIEWS
 from recollect.views.base import View
@@ -45,9 +45,6 @@ def report(
     """
     store, to = store if isinstance(store, Store) else Store(store), Path(to)
     folder = Path(reproduction) if reproduction is not None else None
-    if to.is_dir() or not to.parent.is_dir():
-        why = "it is a folder" if to.is_dir() else f"there is no folder {to.parent}"
-        raise SpecError(f"cannot write {to}: {why}")
     found = read_reproduction(folder) if folder else None
     known = store.studies()
     names = _chosen(store, list(known), studies, studies_of(found, list(known)) if found else list(known))
@@ -69,10 +66,8 @@ def report(
         studies="".join(study_section(study, not several) for study in studies_told),
         command=html.escape(_command(store, studies, to, folder)),
     )  # fmt: skip
-    try:
-        to.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise SpecError(f"cannot write {to}: {error.strerror}") from None
+    with written_whole(to) as draft:
+        draft.write_text(page, encoding="utf-8")
     return to
 
 

@@ -14,7 +14,9 @@ from recollect.train.optimisers import OPTIMISERS
 if TYPE_CHECKING:
     from recollect.tasks.base import Task
 
-_BUILT_IN = ("okpekpe2025", "retrievit2026", "zoology2024", "jelassi2024")
+_BUILT_IN = (
+    "okpekpe2025", "retrievit2026", "zoology2024", "jelassi2024", "statetracking2025", "mad2024", "kimi2025",
+)  # fmt: skip
 SOURCES: Registry[Source] = Registry(
     "source", group="recollect.sources", built_in={name: f"{__name__}.{name}:SOURCE" for name in _BUILT_IN}
 )

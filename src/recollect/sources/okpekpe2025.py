@@ -17,7 +17,7 @@ def protocol(task: "Task") -> Fields:
 _UNKNOWN = (
     Unknown("task.filler", "blank", "Zoology's figure 2 has it in every version; its class default is random", "filler",
             "blank filler in Zoology's order"),
-    Unknown("task.variant", "zoology", "keys are asked in the order of the released generator", "variants"),
+    Unknown("task.variant", "zoology", "keys are queried in the order of the released generator", "variants"),
     Unknown("task.roles", "split", "the text has one vocabulary, Zoology's code a half for keys and a half for values"),
     Unknown("accuracy", "at the last step", "or that of the best epoch", "stopping", "accuracy at the last step"),
     Unknown("train.stop_at", "0", "Zoology's code ends a run above 99 %; the text has 50 epochs", "stopping"),

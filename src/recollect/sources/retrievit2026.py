@@ -1,5 +1,8 @@
 """Pantazopoulos et al., "Retrievit: In-context Retrieval Capabilities of Transformers, State Space Models, and Hybrid
-Architectures" (2026): Table 1 (its 2:1 and 3:1 rows as their parameter counts say, not as printed) and Table 2."""
+Architectures" (2026): Table 1 (its 2:1 and 3:1 rows as their parameter counts say, not as printed) and Table 2.
+
+The text states no precision; the released code trains in bfloat16, and so does scale `paper` here.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -63,7 +66,6 @@ SOURCE = Source(
         Unknown(
             "train.seed", "one for data and weights", "what the seeds decide", short="one seed for data and weights"
         ),
-        Unknown("train.precision", "float32", "the precision of training", short="float32"),
         Unknown("curves", "the runs of the best rate", "whether curves pool the rates or pick one"),
     ),
 )

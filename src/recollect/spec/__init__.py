@@ -12,7 +12,7 @@ __all__ = ["Spec", "SpecError", "Stopped", "UserError", "digest", "explain", "fi
 
 
 def __getattr__(name: str) -> Any:
-    """The names that bring pydantic along, loaded when they are first used."""
+    """The names that import pydantic, loaded when they are first used."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from recollect.spec import base

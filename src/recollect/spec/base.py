@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Self
+from functools import cache
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
@@ -12,6 +13,8 @@ from recollect.spec.errors import SpecError, nearest
 class Spec(BaseModel):
     """A frozen, typed record. Unknown keys are refused with the nearest known one; fields carry their documentation."""
 
+    also: ClassVar[tuple[str, ...]] = ()
+    """Keys that a study file may give besides the fields, which they stand for."""
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
@@ -20,13 +23,14 @@ class Spec(BaseModel):
         if isinstance(data, Mapping):
             for key in data:
                 if key not in cls.model_fields:
-                    raise SpecError(f"unknown key {key!r}: {nearest(str(key), cls.model_fields)}")
+                    raise SpecError(f"unknown key {key!r}: {nearest(str(key), [*cls.model_fields, *cls.also])}")
+            refuse_booleans(cls, data)
         return data
 
     @field_validator("*", mode="after")
     @classmethod
     def _round(cls, value: Any) -> Any:
-        """Twelve digits are meant; two libraries' ranges differ in the last bit, and must not be two runs."""
+        """Round to twelve digits, because two libraries' ranges differ in the last bit and must not give two runs."""
         return float(f"{value:.12g}") if isinstance(value, float) else value
 
     def changed(self, **fields: Any) -> Self:
@@ -37,8 +41,31 @@ class Spec(BaseModel):
         return type(self).model_validate({**own, **fields})
 
     def canonical(self) -> dict[str, Any]:
-        """The non-default fields as plain data: what identity is made of."""
+        """The non-default fields as plain data, from which the identity is computed."""
         return self.model_dump(mode="json", exclude_defaults=True)
+
+
+def refuse_booleans(cls: type[BaseModel], data: Mapping[str, Any]) -> None:
+    """Refuse true and false where a field is a number: pydantic would take them for 1 and 0."""
+    for name, value in data.items():
+        if isinstance(value, bool | list | tuple) and name in _numbers(cls) and _has_boolean(value):
+            raise SpecError(f"{name}: expected a number, not {str(value).lower()}")
+
+
+@cache
+def _numbers(cls: type[BaseModel]) -> frozenset[str]:
+    """The fields that hold numbers and no booleans."""
+    kinds = {name: _kinds(about.annotation) for name, about in cls.model_fields.items()}
+    return frozenset(name for name, types in kinds.items() if types & {int, float} and bool not in types)
+
+
+def _kinds(annotation: Any) -> set[Any]:
+    """The types that an annotation is made of."""
+    return {annotation}.union(*map(_kinds, get_args(annotation))) if get_origin(annotation) is not Literal else set()
+
+
+def _has_boolean(value: Any) -> bool:
+    return any(map(_has_boolean, value)) if isinstance(value, list | tuple) else isinstance(value, bool)
 
 
 def finite(value: Any) -> Any:
@@ -47,7 +74,7 @@ def finite(value: Any) -> Any:
 
 
 def explain(error: ValidationError) -> str:
-    """A validation error in one line: of each fault where, what, and what is allowed."""
+    """A validation error in one line: for each fault its field, its value, and what is allowed."""
     lines = []
     for fault in error.errors():
         where = ".".join(str(part) for part in fault["loc"])

@@ -1,6 +1,6 @@
 """A class that a notebook cell or a script defines, as a file of its own: its source, and what it uses of the notebook's globals.
 
-Other processes cannot import a notebook, and its other cells are no part of what a class is. So the class is written to a file
+Other processes cannot import a notebook, and its other cells do not belong to the class. So the class is written to a file
 together with the imports, constants, functions and classes that it uses, and is found there from then on. The text depends on
 these alone: the same cell gives the same file in another session; an edited cell, or another value of a constant, a new file.
 """
@@ -28,7 +28,7 @@ CELLS = Path("results/cells")
 
 
 def write_cell(thing: Any, folder: Path = CELLS) -> Path:
-    """The file of a class or function that a notebook or script defines, written unless it is there."""
+    """The file of a class or function that a notebook or script defines; written if it does not exist yet."""
     text = cell_text(thing)
     path = folder / f"{thing.__qualname__.partition('.')[0]}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.py"
     try:
@@ -57,7 +57,7 @@ def cell_text(thing: Any) -> str:
 
 
 class _Parts:
-    """What a class is made of, as far as it has been found."""
+    """The parts of a class that have been collected so far."""
 
     def __init__(self, title: str, main: dict[str, Any]):
         self.title, self.main = title, main
@@ -66,7 +66,7 @@ class _Parts:
         self.definitions: dict[str, Definition] = {}
 
     def add(self, name: str) -> None:
-        """Take in a global and all that it uses."""
+        """Add a global and everything that it uses."""
         value = self.main[name]
         if isinstance(value, ModuleType):
             self._import(name, value.__name__)
@@ -178,7 +178,7 @@ def _found_elsewhere(top: str) -> bool:
 
 @cache
 def _fresh_path() -> tuple[str, ...]:
-    """Where a new process looks for modules, but for the folder that it is started in."""
+    """Where a new process looks for modules, except the folder that it is started in."""
     import subprocess  # rarely needed, and slow to import
 
     words = [sys.executable, "-P", "-c", "import sys; print(*sys.path, sep='\\n')"]

@@ -1,25 +1,40 @@
-"""Errors that a user can mend. Nothing heavy is imported here, so that the command line can refuse a word at once."""
+"""Errors that a user can fix. Nothing heavy is imported here, so that the command line can refuse a word immediately."""
 
 import difflib
+import sys
+import sysconfig
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class UserError(Exception):
-    """An error that a user can mend: the command line prints its message in one line and ends with its exit code."""
+    """An error that a user can fix: the command line prints its message in one line and ends with its exit code."""
 
     exit_code = 2
 
 
 class SpecError(UserError, ValueError):
-    """A specification that cannot be: the message names the value and what is allowed."""
+    """An invalid specification: the message names the value and what is allowed."""
 
 
 class Stopped(UserError):
-    """Training that was asked to stop, and has kept all of its work: the same command goes on from there."""
+    """Training that was stopped on request, with all of its work saved: the same command continues from there."""
 
     def __init__(self, message: str, exit_code: int = 130):
         super().__init__(message)
         self.exit_code = exit_code
+
+
+def place_in_own_code(error: BaseException) -> str:
+    """Where an error arose in code of a user's own, as ` (mixers.py:12)`: the innermost line of its traceback that belongs
+    neither to recollect nor to Python or an installed package. Empty where there is none."""
+    ours = str(Path(__file__).parents[1])
+    installed = (ours, sys.prefix, sys.base_prefix, *sysconfig.get_paths().values(), "<")
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(installed):
+            return f" ({Path(frame.filename).name}:{frame.lineno})"
+    return ""
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
 """A user's file as a module: it finds the files beside it, and an edited file is loaded anew.
 
 A file and the files of its folder that it imports become modules of a package that exists in memory only. They are executed from
-the bytes that were read when the file was named, which are the bytes that the identity of its runs is made of, also where an
-import inside a function comes much later. An `import helper` that names a file of the folder is compiled as `from . import
+the bytes that were read when the file was named, which are the bytes that the identity of its runs is computed from, even if an
+import inside a function runs much later. An `import helper` that names a file of the folder is compiled as `from . import
 helper`; all other imports are left as they are, and nothing is put into `sys.path`.
 """
 
@@ -20,10 +20,11 @@ from typing import Any
 
 from recollect.spec.errors import SpecError
 from recollect.spec.identity import digest
-from recollect.spec.imports import File, closure, digest_of, is_installed, lies_beside, package_of, reach
+from recollect.spec.imports import File, closure, digest_of, is_file, is_installed, lies_beside, package_of, reach
+from recollect.spec.state import watched_import
 
 _PREFIX = "recollect_file_"
-"""How the packages that are made of folders are called."""
+"""The prefix of the names of packages made from folders."""
 
 
 class _Package:
@@ -36,7 +37,7 @@ class _Package:
         sys.modules[name] = module
 
     def holds(self, files: dict[str, File]) -> bool:
-        """Whether none of these files was another one when it was loaded."""
+        """Whether each of these files is the same as when it was loaded."""
         return all(self.files.get(name, file) == file for name, file in files.items())
 
 
@@ -67,7 +68,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _Loader(importlib.abc.SourceLoader):
-    """Executes a file as it was read, without a cache of compiled code, which could be that of another version."""
+    """Executes a file as it was read, without a cache of compiled code, which could belong to another version."""
 
     def __init__(self, name: str, file: File):
         self.name, self.file = name, file
@@ -118,13 +119,17 @@ class _Relative(ast.NodeTransformer):
 
 def load_file(path: Path) -> ModuleType:
     """The module that a file is, loaded anew when the file, or one of its folder that it imports, has changed."""
-    if not path.is_file():
+    if not is_file(path):
         raise SpecError(f"no file {str(path)!r}")
     place = path.resolve()
     package = _package(place.parent, closure(place))
+    name = f"{package.name}.{_quoted(place.name)}"
     try:
-        return importlib.import_module(f"{package.name}.{_quoted(place.name)}")
-    except (Exception, SystemExit) as error:
+        with watched_import(name, shown(place)):
+            return importlib.import_module(name)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
         text = str(error.msg if isinstance(error, SyntaxError) else error).replace(f"{package.name}.", "")
         if isinstance(error, ModuleNotFoundError):
             top = str(error.name).removeprefix(f"{package.name}.").partition(".")[0]
@@ -146,13 +151,13 @@ def loaded_files(module: str) -> dict[str, File]:
 
 
 def shown(path: Path) -> str:
-    """A path as a person writes it and another process finds it: relative to the working directory where it lies below."""
+    """A path that is readable and that another process can resolve: relative to the working directory if it is inside it."""
     here = Path.cwd()
     return (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()
 
 
 def line_of(error: BaseException) -> str:
-    """`file:line` of the user's own code where an error was raised; where no code of the user's took part, of any code."""
+    """`file:line` of the user's own code where an error was raised, or of any code if none of the user's was involved."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{shown(Path(error.filename))}:{error.lineno}"
     lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]

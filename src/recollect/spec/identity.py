@@ -1,4 +1,4 @@
-"""The hash that stands for plain data."""
+"""The hash that identifies plain data."""
 
 import hashlib
 import json
@@ -6,6 +6,6 @@ from typing import Any
 
 
 def digest(data: Any) -> str:
-    """16 hexadecimal digits that stand for plain data."""
+    """A hash of plain data: 16 hexadecimal digits."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

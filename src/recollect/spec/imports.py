@@ -41,7 +41,7 @@ def closure(path: Path, package: str = "") -> dict[str, File]:
 
 
 def reach(start: str, uses: Callable[[str], Iterable[str]]) -> list[str]:
-    """A name, and all that it uses directly or through others."""
+    """A name, and everything that it uses directly or indirectly."""
     found, waiting = dict[str, None](), [start]
     while waiting:
         if (name := waiting.pop(0)) not in found:
@@ -62,14 +62,22 @@ def package_of(name: str) -> Parts:
 
 
 def is_installed(path: Path) -> bool:
-    """Whether a path belongs to Python itself or to an installed package: what lies beside it is not the user's."""
+    """Whether a path belongs to Python itself or to an installed package, so that the files beside it are not the user's."""
     python = Path(ast.__file__).parent
     return path.is_relative_to(python) or not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that no file can have is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def lies_beside(folder: Path, top: str) -> bool:
-    """Whether a top-level name stands for what lies in the folder: as for a script, that comes before what is installed, but a
-    folder without `__init__.py` comes after it."""
+    """Whether a top-level name refers to something in the folder: as for a script, the folder takes precedence over installed
+    packages, except for a subfolder without `__init__.py`."""
     found = _module(folder, (top,))
     if found is None or top == "recollect" or is_installed(folder):
         return False
@@ -95,7 +103,7 @@ def _uses(folder: Path, name: str, source: bytes, package: str) -> set[str]:
 
 @lru_cache(maxsize=4096)
 def _statements(source: bytes) -> tuple[tuple[int, str, Parts], ...]:
-    """The level, module and names of each import; none where the source is not Python, which loading it will tell."""
+    """The level, module and names of each import; none if the source is not valid Python, which loading it will report."""
     found: list[tuple[int, str, Parts]] = []
     try:
         tree = ast.parse(source)

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from recollect.spec.errors import SpecError, nearest
 from recollect.spec.source import is_reference, load, reference, source_digest
+from recollect.spec.state import watched_import
 
 T = TypeVar("T")
 
@@ -51,7 +52,7 @@ class Registry(Generic[T]):
         return found
 
     def name(self, entry: Any) -> str:
-        """The name that another process finds an entry by, which is given by that name or as the class itself."""
+        """The name by which another process finds an entry, which is given as that name or as the class itself."""
         if isinstance(entry, str):
             return entry
         place = f"{getattr(entry, '__module__', '')}:{getattr(entry, '__qualname__', '')}"
@@ -75,7 +76,7 @@ class Registry(Generic[T]):
             )
 
     def source(self, name: str) -> str:
-        """A hash of the code behind a name, so that an edited file makes new runs; empty for what is built in."""
+        """A hash of the code behind a name, so that an edited file gives new runs; empty for built-in entries."""
         found: Any = self.find(name)
         return "" if name in self.built_in else source_digest(found)
 
@@ -86,8 +87,11 @@ class Registry(Generic[T]):
 
     def _load(self, entry: EntryPoint) -> Any:
         try:
-            return entry.load()
-        except Exception as error:
+            with watched_import(entry.module):
+                return entry.load()
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
             raise SpecError(
                 f"{self.what} {entry.name!r}, which an installed package offers as {entry.value}, cannot be imported: "
                 f"{type(error).__name__}: {error}"
@@ -96,5 +100,5 @@ class Registry(Generic[T]):
 
 @cache
 def _offered(group: str, path: tuple[str, ...], scan: Callable[..., Iterable[EntryPoint]]) -> dict[str, EntryPoint]:
-    """The entry points of a group by name, read once, since that takes milliseconds; `path` is where they were looked for."""
+    """The entry points of a group by name, read once, since reading takes milliseconds; `path` is where they were searched."""
     return {entry.name: entry for entry in scan(group=group)}

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import reduce
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
@@ -16,7 +17,8 @@ from recollect.spec.definitions import MAIN
 from recollect.spec.errors import SpecError, nearest
 from recollect.spec.files import file_of, line_of, load_file, loaded_files, shown
 from recollect.spec.identity import digest
-from recollect.spec.imports import closure, digest_of
+from recollect.spec.imports import closure, digest_of, is_file
+from recollect.spec.state import watched_import
 
 Thing = type | Callable[..., Any]
 """What a name can stand for: a class or a function."""
@@ -24,6 +26,9 @@ NAMED_FILE = re.compile(r"(.+\.py):([^\W\d][\w.]*)")
 """How a specification names a class in a file of the user's own."""
 _placed: list[Path] = []
 """Folders below which the files of specifications lie: see `files_at`."""
+_loaded: set[str] = set()
+"""The names that were loaded while everything was trusted: the user's own."""
+_untrusted: ContextVar[bool] = ContextVar("untrusted", default=False)
 
 
 def is_reference(name: str) -> bool:
@@ -31,8 +36,23 @@ def is_reference(name: str) -> bool:
     return ":" in name
 
 
+@contextmanager
+def untrusted(unless: bool = False) -> Iterator[None]:
+    """While it lasts, a specification may come from elsewhere: of the code that it names, only what is built in, what installed
+    packages offer as entry points, and what the user's own specifications have named already is imported."""
+    token = _untrusted.set(not unless)
+    try:
+        yield
+    finally:
+        _untrusted.reset(token)
+
+
 def load(reference: str) -> Any:
     """The object that `module:Name` or `path/to/file.py:Name` names."""
+    if not _untrusted.get():
+        _loaded.add(reference)
+    elif reference not in _loaded:
+        raise SpecError(f"{reference} is code that is not part of recollect; it is imported only with --trust")
     place, _, name = reference.rpartition(":")
     module = load_file(_where(place)) if place.endswith(".py") else _from_module(place)
     try:
@@ -46,7 +66,7 @@ def load(reference: str) -> Any:
 
 
 def reference(thing: Thing, cells: Path = CELLS) -> str:
-    """The name that `load` finds a class or function by, in another process too.
+    """The name by which `load` finds a class or function, in another process too.
 
     What was loaded from a file is `file.py:Name`, relative to the working directory where it lies below it; what a notebook cell
     or a script defines is written to a file in `cells` and found there; all else is `module:Name`.
@@ -64,7 +84,7 @@ def reference(thing: Thing, cells: Path = CELLS) -> str:
 
 
 def source_digest(thing: Thing) -> str:
-    """A hash of the file that defines a class and of all that it imports from its own folder, so that an edited file makes new
+    """A hash of the file that defines a class and of all that it imports from its own folder, so that an edited file gives new
     runs."""
     module = thing.__module__
     if module in MAIN:
@@ -77,7 +97,7 @@ def source_digest(thing: Thing) -> str:
         return digest_of(closure(path, package))
     except (OSError, TypeError) as error:
         raise SpecError(
-            f"{thing.__qualname__}: its source file cannot be read, so runs of it cannot be told apart: {error}"
+            f"{thing.__qualname__}: its source file cannot be read, so its versions cannot be distinguished: {error}"
         ) from None
 
 
@@ -97,11 +117,11 @@ def named_files(spec: Any) -> set[str]:
     if isinstance(spec, dict | list | tuple):
         return set().union(*map(named_files, spec.values() if isinstance(spec, dict) else spec))
     found = NAMED_FILE.fullmatch(spec) if isinstance(spec, str) else None
-    return {found[1]} if found and Path(found[1]).is_file() else set()
+    return {found[1]} if found and is_file(Path(found[1])) else set()
 
 
 def portable(name: str) -> str:
-    """The name of a file below any folder: as it is written, but for a path that leads out of the folder."""
+    """The name of a file below any folder: as it is written, unless the path leads out of the folder."""
     path = PurePath(name)
     if path.is_absolute() or ".." in path.parts:
         return f"outside-{digest(path.parent.as_posix())[:8]}/{path.name}"
@@ -110,8 +130,8 @@ def portable(name: str) -> str:
 
 @contextmanager
 def files_at(folder: Path) -> Iterator[None]:
-    """While it lasts, a specification's files are those that lie below `folder` under their portable names, so that a run is what
-    it was on the machine that named them."""
+    """A context in which a specification's files are those below `folder` under their portable names, so that a run is the same
+    as on the machine that named them."""
     _placed.append(folder)
     try:
         yield
@@ -121,13 +141,16 @@ def files_at(folder: Path) -> Iterator[None]:
 
 def _where(place: str) -> Path:
     moved = (folder / portable(place) for folder in reversed(_placed))
-    return next((path for path in moved if path.is_file()), Path(place))
+    return next((path for path in moved if is_file(path)), Path(place))
 
 
 def _from_module(name: str) -> Any:
     try:
-        return importlib.import_module(name)
-    except Exception as error:
+        with watched_import(name):
+            return importlib.import_module(name)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             raise SpecError(f"cannot import module {name!r}: {error}") from None
         raise SpecError(

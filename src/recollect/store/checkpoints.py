@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.spec import digest
+from recollect.spec.faults import fault_point
 from recollect.store.files import write_errors, write_whole
 from recollect.train.checkpoint import header_of
 
@@ -36,7 +37,7 @@ class Checkpoints:
             if not _OURS.fullmatch(path.name) or not path.is_file():
                 continue
             try:
-                header = _header(path)
+                header = read_header(path)
                 runs, steps[path] = header["runs"], header["step"]
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 if path.suffix == _ENDING:  # else a file that was being written
@@ -55,9 +56,7 @@ class Checkpoints:
         path = self.of.get(run)
         if path is None:
             return None
-        found = path.read_bytes()
-        data, checksum = found[:-_SUM], found[-_SUM:]
-        if hashlib.sha256(data).digest() == checksum:
+        if (data := _verified(path)) is not None:
             return data
         warnings.warn(f"checkpoint {path} is damaged (its checksum is wrong); its runs start anew", stacklevel=2)
         self.forget([other for other, place in self.of.items() if place == path])
@@ -72,6 +71,11 @@ class Checkpoints:
             older, self.of[run] = self.of.get(run), path
             self._sweep(older)
 
+    def damaged(self) -> list[str]:
+        """The names of the files that cannot be used."""
+        ours = (path for path in sorted(self.folder.glob("*")) if _OURS.fullmatch(path.name) and path.is_file())
+        return [path.name for path in ours if _verified(path) is None]
+
     def forget(self, runs: Iterable[str]) -> None:
         """These runs need no snapshot any more."""
         for run in runs:
@@ -81,12 +85,20 @@ class Checkpoints:
         """Remove a file that no run needs, and the folder with the last."""
         if path is None or path in self.of.values():
             return
+        fault_point("checkpoint: remove")
         path.unlink(missing_ok=True)
+        fault_point("checkpoint: removed")
         with suppress(OSError):  # not empty
             self.folder.rmdir()
 
 
-def _header(path: Path) -> dict[str, Any]:
+def _verified(path: Path) -> bytes | None:
+    """The snapshot in a file, or None where its checksum is wrong."""
+    found = path.read_bytes()
+    return data if hashlib.sha256(data := found[:-_SUM]).digest() == found[-_SUM:] else None
+
+
+def read_header(path: Path) -> dict[str, Any]:
     """What a file says about itself, without reading its tensors."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")

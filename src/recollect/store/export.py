@@ -10,18 +10,20 @@ it again: on the CPU to the bit, on a GPU within its tolerance. The folder holds
 """
 
 import json
+import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 from safetensors import SafetensorError
 
-from recollect.models.model import Model, build
+from recollect.models.model import Model, build, outline
 from recollect.spec import SpecError, finite
-from recollect.spec.source import NAMED_FILE, named_files, own_files, portable
+from recollect.spec.output import output_errors
+from recollect.spec.source import NAMED_FILE, named_files, own_files, portable, untrusted
 from recollect.store.files import StoreError
 from recollect.store.records import StoredRun
 from recollect.store.store import Store
@@ -41,7 +43,7 @@ import torch
 from recollect.store.export import load, specification
 
 folder = Path(__file__).parent
-model, run = load(folder), specification(folder)
+model, run = load(folder, trust=True), specification(folder, trust=True)  # code of the model's own is in this folder, too
 task = run.task.for_test()
 batch = task.batch(seed=run.train.seed, purpose="fresh", rows=256)
 with torch.no_grad():
@@ -72,8 +74,8 @@ class Exported:
         return self.stored == self.final
 
 
-def find(name: str, store: Store) -> StoredRun:
-    """The run whose id is, or alone begins with, `name`."""
+def find(name: str, store: Store, trust: bool = False) -> StoredRun:
+    """The run whose id is, or alone begins with, `name`; `trust`: code that the store names is imported."""
     rows = store.find(name) if name else []
     if not rows:
         raise StoreError(f"no run {name!r} has ended in {store.path}; `recollect results` lists those that have")
@@ -81,10 +83,11 @@ def find(name: str, store: Store) -> StoredRun:
         some = ", ".join(row.id for row in rows[:4]) + (", ..." if len(rows) > 4 else "")
         raise StoreError(f"{len(rows)} runs in {store.path} begin with {name!r} ({some}); give more of the id")
     (found,) = rows
-    if found.run.id != found.id:
+    run = found.trusted if trust else found.run
+    if run.id != found.id:
         raise SpecError(
             f"run {found.id} cannot be trained again: its code, or what recollect means by its specification, has changed "
-            f"since (the same specification is run {found.run.id} now)"
+            f"since (the same specification is run {run.id} now)"
         )
     return found
 
@@ -95,34 +98,50 @@ def export(
     folder: str | Path,
     device: str = "auto",
     watch: Callable[[Measured], None] = lambda _: None,
+    trust: bool = False,
 ) -> Exported:
     """Put a run of the store into a new folder, training it again where its weights were not kept (`auto`: on the kind of
-    device that it was trained on)."""
-    folder, found = Path(folder), find(run, store)
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise SpecError(f"{folder} is there already and not an empty folder; name another with --to")
-    kept = store.weights_file(found.id)
+    device that it was trained on). `trust`: also a run of code that is not part of recollect, which is imported."""
+    folder, found = Path(folder), find(run, store, trust)
+    with output_errors(folder):
+        if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+            raise SpecError(f"{folder} is there already and not an empty folder; name another with --to")
+        target = folder.resolve()
+        draft = target.with_name(f".draft-{os.getpid()}")
+        draft.mkdir(parents=True)  # before any training, which a folder that cannot be made would waste
+        try:
+            made = _write(found, store, draft, device, watch)
+            draft.replace(target)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    return replace(made, folder=folder)
+
+
+def _write(
+    found: StoredRun, store: Store, folder: Path, device: str, watch: Callable[[Measured], None]
+) -> Exported:  # fmt: skip
+    """Put a run into an empty folder."""
+    run, kept = found.trusted, store.weights_file(found.id)
     if kept.is_file():
         weights, final, status, step = kept.read_bytes(), found.final, found.status, found.step
         device = found.device
     else:
         device = choose_device(found.device if device == "auto" else device)
-        ended = _trained(found.run, device, watch)
+        ended = _trained(run, device, watch)
         assert ended.weights is not None, "they were asked for"
         final = {name: finite(value) for name, value in ended.final.items()}
         weights, status, step = ended.weights, ended.status, ended.step
-    spec = found.run.model_dump(mode="json")
+    spec = run.model_dump(mode="json")
     files = {name: f"{CODE}/{portable(name)}" for name in sorted(named_files(spec))}
     about = {
         "id": found.id, "run": spec, "files": files, "status": status, "step": step, "final": final,
         "device": device, "versions": versions(),
     }  # fmt: skip
-    folder.mkdir(parents=True, exist_ok=True)
     for name, path in own_files(spec).items():
         (folder / CODE / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, folder / CODE / name)
     (folder / WEIGHTS).write_bytes(weights)
-    title, task = (_in_a_docstring(text) for text in (found.run.model.title, found.run.task.kind))
+    title, task = (_in_a_docstring(text) for text in (run.model.title, run.task.kind))
     text = _LOADER.format(title=title, task=task, id=found.id)
     (folder / LOADER).write_text(text)
     (folder / SPECIFICATION).write_text(json.dumps(about, indent=1, allow_nan=False) + "\n")
@@ -138,36 +157,42 @@ def _trained(run: RunSpec, device: str, watch: Callable[[Measured], None]) -> En
     raise AssertionError("training ends with a result")
 
 
-def specification(folder: str | Path) -> RunSpec:
-    """The run that an exported folder holds; its own files are those in the folder."""
+def specification(folder: str | Path, trust: bool = False) -> RunSpec:
+    """The run that an exported folder holds; its own files are those in the folder, which are only imported with `trust`."""
     folder = Path(folder)
     path = folder / SPECIFICATION
     if not path.is_file():
         raise SpecError(f"{folder} is not an exported run: it has no {SPECIFICATION}")
     try:
         about = json.loads(path.read_text())
-        places = {old: str((folder / new).resolve()) for old, new in about["files"].items()}
-        spec = _moved(about["run"], places)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        places = {old: (folder / new).resolve() for old, new in about["files"].items()}
+        named = _names(about["run"])
+        spec = _moved(about["run"], {old: str(place) for old, place in places.items()})
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
         raise SpecError(f"{path} cannot be read as an exported run: {type(error).__name__}: {error}") from None
-    return RunSpec.model_validate(spec)
+    for name in named:
+        if name not in places or not places[name].is_relative_to(folder.resolve()):
+            raise SpecError(f"{path} names code outside of its folder: {name}")
+    with untrusted(unless=trust):
+        return RunSpec.model_validate(spec)
 
 
-def load(folder: str | Path) -> Model:
-    """The trained model of an exported folder, on the CPU and in the precision of its weights."""
-    run, path = specification(folder), Path(folder) / WEIGHTS
+def load(folder: str | Path, trust: bool = False) -> Model:
+    """The trained model of an exported folder, on the CPU and in the precision of its weights. `trust`: also a model of code that
+    is not part of recollect, which is in the folder and is imported."""
+    run, path = specification(folder, trust), Path(folder) / WEIGHTS
     if not path.is_file():
         raise SpecError(f"{folder} is not an exported run: it has no {WEIGHTS}")
-    model = build(run.model, run.task.vocabulary, run.row_length, run.train.seed)
-    if run.train.precision == "float64":
-        model = model.double()
-    own = dict(model.named_parameters())
     try:
         weights = safetensors.torch.load_file(path)
     except (SafetensorError, OSError) as error:
         raise SpecError(f"{path} cannot be read: {error}") from None
+    own = dict(outline(run.model, run.task.vocabulary, run.row_length).named_parameters())
     if {name: p.shape for name, p in own.items()} != {name: p.shape for name, p in weights.items()}:
         raise SpecError(f"{path} does not hold the parameters of the model that {SPECIFICATION} describes")
+    model = build(run.model, run.task.vocabulary, run.row_length, run.train.seed)
+    if run.train.precision == "float64":
+        model = model.double()
     model.load_state_dict(weights, strict=False)  # buffers are made with the model
     return model.requires_grad_(False)
 
@@ -180,6 +205,14 @@ def _moved(spec: Any, places: dict[str, str]) -> Any:
         return [_moved(value, places) for value in spec]
     found = NAMED_FILE.fullmatch(spec) if isinstance(spec, str) else None
     return f"{places[found[1]]}:{found[2]}" if found and found[1] in places else spec
+
+
+def _names(spec: Any) -> set[str]:
+    """The files that a specification names classes in, whether they are there or not."""
+    if isinstance(spec, dict | list):
+        return set().union(*map(_names, spec.values() if isinstance(spec, dict) else spec))
+    found = NAMED_FILE.fullmatch(spec) if isinstance(spec, str) else None
+    return {found[1]} if found else set()
 
 
 def _in_a_docstring(text: str) -> str:

@@ -1,24 +1,34 @@
 """Results as pandas frames."""
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Concatenate, Literal, ParamSpec, TextIO
 
 import numpy as np
 import pandas as pd
 import safetensors.numpy
+from pandas.api.types import is_numeric_dtype
 
 from recollect.spec import SpecError, nearest
+from recollect.spec.output import written_whole
+from recollect.store.files import read_errors
 from recollect.store.labels import labels
+from recollect.store.records import check_provenance, numbers, parsed
 from recollect.store.store import Store
 
+P = ParamSpec("P")
 _PARTS = ("task", "model", "train")
-_NUMBERS = ("accuracy", "best_accuracy", "best_step", "state_size")
+_NUMBERS = ("step", "accuracy", "best_accuracy", "best_step", "parameters", "state_size", "seconds", "semantics")
 """Columns that may be empty for every run, and are numbers even so."""
+_TEXTS = ("id", "configuration", "model", "status", "device", "versions", "notes", "ended")
 _RUN = ("lr", "seed")
 """Fields of `train` in which runs of one configuration differ."""
+_RATE_AND_SEED = re.compile(r'"train":\{"lr":([^,}]+),"seed":(\d+),')
+"""Both, as a specification starts with them."""
 _OUTCOMES = ("status", "step", "accuracy", "best_accuracy", "state_size", "parameters", "seconds")
 
 
@@ -33,6 +43,18 @@ JOIN training_points last ON last.run = training.run AND last.step = newest
 """Runs in training, with the columns of those that have ended: the last accuracy, and the best so far."""
 
 
+def _whole_rows(read: Callable[Concatenate[Store, P], pd.DataFrame]) -> Callable[Concatenate[Store, P], pd.DataFrame]:
+    """A reader of a store that says in one line that rows are damaged."""
+
+    @wraps(read)
+    def told(store: Store, *args: P.args, **options: P.kwargs) -> pd.DataFrame:
+        with read_errors(store.path):
+            return read(store, *args, **options)
+
+    return told
+
+
+@_whole_rows
 def runs_frame(
     store: Store, study: str | None = None, columns: Literal["all", "varying"] = "all", unfinished: bool = False
 ) -> pd.DataFrame:
@@ -44,7 +66,7 @@ def runs_frame(
     """
     if columns not in ("all", "varying"):
         raise SpecError(f"columns {columns!r}: {nearest(columns, ('all', 'varying'))}")
-    names, select = _NAMES[:-1], f"SELECT {', '.join(_NAMES)}, rowid AS nth FROM runs"
+    select = f"SELECT {', '.join(_NAMES)}, rowid AS nth FROM runs"
     select = f"{select} UNION ALL {_UNFINISHED}" if unfinished else select
     if study is None:
         rows = store._query(f"SELECT {', '.join(_NAMES)} FROM ({select}) ORDER BY nth IS NULL, nth")
@@ -53,23 +75,41 @@ def runs_frame(
         join = "JOIN study_runs ON study_runs.run = found.id WHERE study_runs.study = ? ORDER BY study_runs.place"
         columns_of = ", ".join(f"found.{name}" for name in _NAMES)
         rows = store._query(f"SELECT {columns_of} FROM ({select}) found {join}", [study])
-    specs = [json.loads(row[-1]) for row in rows]
-    keys = [(row[1], _but_rate_and_seed(spec)) for row, spec in zip(rows, specs, strict=True)]
-    distinct = dict(zip(keys, specs, strict=True))  # a configuration is named and flattened once
-    label = dict(zip(distinct, labels([title for title, _ in distinct], list(distinct.values())), strict=True))
-    fields = {key: _flat(spec) for key, spec in distinct.items()}
-    records = []
-    for row, spec, key in zip(rows, specs, keys, strict=True):
-        record = dict(zip(names, row[:-1], strict=True))
-        final = json.loads(record.pop("final"))
-        record |= {f"final.{name}": value for name, value in final.items() if name != "accuracy"}
-        own = {f"train.{name}": spec["train"][name] for name in _RUN if name in spec["train"]}
-        records.append({"id": record.pop("id"), "configuration": label[key], **record, **fields[key], **own})
-    frame = pd.DataFrame(records)
+    if not rows:
+        return pd.DataFrame()
+    keys, rates, seeds = zip(*(_but_rate_and_seed(row[-1]) for row in rows), strict=True)
+    titles = [row[1] for row in rows]
+    first: dict[tuple[str, str], int] = {}  # a configuration is parsed, named and flattened once
+    places = [first.setdefault(key, len(first)) for key in zip(titles, keys, strict=True)]
+    specs = [specification_of(key) for _, key in first]
+    fields = pd.DataFrame([_flat(spec) for spec in specs]).iloc[places].reset_index(drop=True)
+    fields = fields.assign(**{"train.lr": rates, "train.seed": seeds})
+    fields = fields.drop(columns=[f"train.{name}" for name in _RUN if fields[f"train.{name}"].isna().all()])
+    about = pd.DataFrame(rows, columns=pd.Index(_NAMES)).drop(columns="spec")
+    finals = pd.DataFrame([numbers(text) for text in about.pop("final")]).drop(columns="accuracy", errors="ignore")
+    about.insert(1, "configuration", np.array(labels([title for title, _ in first], specs), object)[places])
+    frame = pd.concat([about, finals.add_prefix("final."), fields], axis="columns")
     for name in _NUMBERS:
-        if records and frame[name].dtype == object:
+        if not is_numeric_dtype(frame[name]):
             frame[name] = frame[name].astype(float)
-    return frame if columns == "all" or not records else _varying(frame)
+    for name in _TEXTS:
+        if not all(value is None or isinstance(value, str) for value in frame[name].unique()):
+            raise ValueError(f"{name} is not text")
+    for name in ("versions", "notes"):
+        for text in frame[name].dropna().unique():
+            check_provenance(name, text)
+    return frame if columns == "all" else _varying(frame)
+
+
+def specification_of(text: str) -> dict[str, Any]:
+    """The specification of a run as plain data."""
+    spec = json.loads(text)
+    parts = [spec[part] for part in _PARTS]
+    if not all(isinstance(part, dict) for part in (*parts, spec["model"].get("mixer", {}))):
+        raise ValueError("a specification is not a mapping of mappings")
+    if not all(isinstance(spec["train"].get(name, 0), int | float) for name in _RUN):
+        raise ValueError("a learning rate or a seed is not a number")
+    return spec
 
 
 def _varying(frame: pd.DataFrame) -> pd.DataFrame:
@@ -88,6 +128,7 @@ def varying_fields(frame: pd.DataFrame) -> list[str]:
     return [name for name in field_columns(frame) if len(frame[name].unique()) > 1]
 
 
+@_whole_rows
 def curves_frame(
     store: Store, study: str | None = None, unfinished: bool = False, runs: Sequence[str] | None = None
 ) -> pd.DataFrame:
@@ -97,11 +138,13 @@ def curves_frame(
     for table in ("points", "training_points") if unfinished else ("points",):
         rows += _of_study(store, "run, data", table, "run, step", study, runs)
     frame = pd.DataFrame(_parsed([data for _, data in rows]))
+    frame = frame.astype({name: float for name in frame if not is_numeric_dtype(frame[name])})
     if rows:
         frame.insert(0, "run", [run for run, _ in rows])
     return frame
 
 
+@_whole_rows
 def slices_frame(store: Store, study: str | None = None, runs: Sequence[str] | None = None) -> pd.DataFrame:
     """One row per run, measurement, tag and value of the tag: how many answers were scored, how many were right."""
     rows = _of_study(store, "run, step, tag, data", "slices", "run, step, tag", study, runs)
@@ -114,9 +157,12 @@ def slices_frame(store: Store, study: str | None = None, runs: Sequence[str] | N
                for name, each, dtype in (("run", runs, object), ("step", steps, int), ("tag", tags, object))}  # fmt: skip
     for name, key in (("value", "values"), ("count", "counts"), ("right", "right")):
         columns[name] = np.array(list(chain.from_iterable(record[key] for record in records)))
+        if columns[name].dtype.kind not in "iuf":
+            raise ValueError(f"{name} of slices are not numbers")
     return pd.DataFrame(columns)
 
 
+@_whole_rows
 def snapshots_frame(store: Store, study: str | None = None) -> pd.DataFrame:
     """One row per run and snapshot of its embeddings: `share` of the run's own length, `step`, and the arrays `input` and
     `output` (tokens, width); `output` is None where the head is the embedding. Position retrieval: position tokens only.
@@ -130,13 +176,30 @@ def snapshots_frame(store: Store, study: str | None = None) -> pd.DataFrame:
 
 def write(frame: pd.DataFrame, path: Path) -> None:
     """Write a frame as CSV, Parquet or JSON, by the file's ending."""
-    writers = {".csv": lambda: frame.to_csv(path, index=False), ".parquet": lambda: frame.to_parquet(path),
-               ".json": lambda: frame.to_json(path, orient="records", indent=1)}  # fmt: skip
+    writers: dict[str, Callable[[Path], object]] = {
+        ".csv": lambda draft: write_csv(frame, draft),
+        ".parquet": lambda draft: frame.to_parquet(draft),
+        ".json": lambda draft: frame.to_json(draft, orient="records", indent=1),
+    }
     if path.suffix not in writers:
         raise SpecError(f"cannot write {path.name!r}: {nearest(path.suffix, writers)}")
-    if not path.parent.is_dir():
-        raise SpecError(f"cannot write {path}: there is no folder {path.parent}")
-    writers[path.suffix]()
+    with written_whole(path) as draft:
+        writers[path.suffix](draft)
+
+
+def write_csv(frame: pd.DataFrame, to: Path | TextIO) -> None:
+    """Write a frame as CSV, with an apostrophe before texts that a spreadsheet would compute instead of show."""
+    _without_formulas(frame).to_csv(to, index=False)
+
+
+def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with an apostrophe before texts that a spreadsheet would compute instead of show."""
+
+    def shown(value: Any) -> Any:
+        return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+    texts = {name: frame[name].map(shown) for name in frame if not is_numeric_dtype(frame[name])}
+    return frame.assign(**texts).rename(columns=shown)
 
 
 def _of_study(
@@ -154,13 +217,20 @@ def _of_study(
 
 
 def _parsed(texts: list[str]) -> list[dict[str, Any]]:
-    """Many JSON texts in one go, which takes half the time."""
-    return json.loads(f"[{','.join(texts)}]")
+    """The mappings that JSON texts hold, parsed in one go, which takes half the time."""
+    found = parsed(f"[{','.join(texts)}]")
+    if len(found) != len(texts) or not all(isinstance(record, dict) for record in found):
+        raise ValueError("a measurement is not a mapping")
+    return found
 
 
-def _but_rate_and_seed(spec: dict) -> str:
-    train = {name: value for name, value in spec["train"].items() if name not in _RUN}
-    return json.dumps({**spec, "train": train})
+def _but_rate_and_seed(spec: str) -> tuple[str, float | None, int | None]:
+    """The specification, as JSON, with 0 for its learning rate and seed; and these two, where it has them."""
+    if len(found := _RATE_AND_SEED.findall(spec)) == 1:  # parsing many specifications takes ten times as long
+        return _RATE_AND_SEED.sub('"train":{"lr":0,"seed":0,', spec), float(found[0][0]), int(found[0][1])
+    data = specification_of(spec)
+    rate, seed = (data["train"].get(name) for name in _RUN)
+    return json.dumps(data | {"train": data["train"] | dict.fromkeys(_RUN, 0)}, separators=(",", ":")), rate, seed
 
 
 def _flat(spec: dict) -> dict[str, Any]:

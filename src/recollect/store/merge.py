@@ -37,7 +37,7 @@ def merge(here: Store, others: list[Path]) -> Merged:
         if here.path.exists() and other.path.resolve() == here.path.resolve():
             raise StoreError(f"{other.path} is the store itself; name another to merge into it")
     merged = Merged()
-    with here.writing(), closing(sqlite3.connect(here.path, isolation_level=None, uri=True)) as db:
+    with here.writing(), closing(sqlite3.connect(here.path.resolve(), isolation_level=None, uri=True)) as db:
         for other in stores:
             with _attached(db, other.path):
                 _merge_runs(db, merged)
@@ -61,7 +61,7 @@ def _attached(db: sqlite3.Connection, path: Path) -> Iterator[None]:
             raise
         finally:
             db.execute("DETACH other")
-    except sqlite3.Error as error:
+    except (sqlite3.Error, ValueError, TypeError) as error:
         raise StoreError(f"cannot merge {path}: {error}") from None
 
 
@@ -80,9 +80,10 @@ def _merge_runs(db: sqlite3.Connection, merged: Merged) -> None:
         _copy(db, table, f"{key} IN (SELECT id FROM coming)")
     merged.added += db.execute("SELECT count(*) FROM coming").fetchone()[0]
     db.execute("DROP TABLE temp.coming")
-    for table in ("failures", "training", "training_points"):
+    for table in ("failures", "failed", "training", "training_points"):
         db.execute(f"DELETE FROM main.{table} WHERE run IN (SELECT id FROM main.runs)")
-    _copy(db, "failures", "run NOT IN (SELECT id FROM main.runs) AND run NOT IN (SELECT run FROM main.failures)")
+    for table in ("failures", "failed"):
+        _copy(db, table, f"run NOT IN (SELECT id FROM main.runs) AND run NOT IN (SELECT run FROM main.{table})")
 
 
 def _copy(db: sqlite3.Connection, table: str, which: str) -> None:
@@ -112,6 +113,8 @@ def _merge_studies(db: sqlite3.Connection, merged: Merged) -> None:
 def _merge_weights(here: Store, other: Store, merged: Merged) -> None:
     """Copy weights that were kept beside the other store, but for runs whose other result is kept here."""
     for theirs in sorted(other.weights.glob("*.safetensors")):
+        if theirs.is_symlink() or not theirs.is_file():  # it may lead anywhere
+            continue
         mine = here.weights_file(theirs.stem)
         if theirs.stem not in merged.differing and not mine.exists():
             with write_errors(here.weights):

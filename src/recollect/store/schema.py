@@ -1,6 +1,8 @@
 """The tables of a store, and how an older one is brought to them or read as it is."""
 
-SCHEMA = 4
+import re
+
+SCHEMA = 5
 _SNAPSHOTS = """
 CREATE TABLE snapshots (
     run TEXT,
@@ -13,6 +15,14 @@ CREATE TABLE snapshots (
 _NEWER = """
 ALTER TABLE runs ADD COLUMN state_size INTEGER;
 ALTER TABLE runs ADD COLUMN semantics INTEGER NOT NULL DEFAULT 1;
+"""
+_FAILED = """
+CREATE TABLE failed (
+    run TEXT PRIMARY KEY,          -- one that is not tried again unless that is asked for
+    attempts INTEGER NOT NULL,     -- how many have failed
+    error TEXT NOT NULL,           -- that of the last, in one line
+    time TEXT NOT NULL             -- UTC
+);
 """
 _TRAINING = """
 CREATE TABLE training (            -- runs that have begun and not ended
@@ -34,16 +44,17 @@ _LABELS = """
 ALTER TABLE study_runs ADD COLUMN label TEXT;
 ALTER TABLE study_runs ADD COLUMN steps INTEGER;
 """
-MIGRATIONS: dict[int, str] = {1: _SNAPSHOTS, 2: _NEWER, 3: _TRAINING + _LABELS}
+MIGRATIONS: dict[int, str] = {1: _SNAPSHOTS, 2: _NEWER, 3: _TRAINING + _LABELS, 4: _FAILED}
 """SQL that brings a store to the next schema, by the schema it starts from: done when the store is written to."""
 READ_AS_NEXT: dict[int, str] = {
     1: "CREATE TEMP TABLE snapshots (run, share, step, data)",
     2: "CREATE TEMP VIEW runs AS SELECT rowid, *, NULL AS state_size, 1 AS semantics FROM main.runs",
     3: _TRAINING.replace("CREATE TABLE", "CREATE TEMP TABLE")
     + "CREATE TEMP VIEW study_runs AS SELECT rowid, *, NULL AS label, NULL AS steps FROM main.study_runs",
+    4: "CREATE TEMP TABLE failed (run, attempts, error, time)",
 }
 """SQL that makes a connection see a store as one of the next schema without writing to it, by the schema it has."""
-TABLES = f"""{_SNAPSHOTS}{_TRAINING}
+TABLES = f"""{_SNAPSHOTS}{_TRAINING}{_FAILED}
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE studies (name TEXT PRIMARY KEY, source TEXT NOT NULL);                     -- the study file, as YAML
 CREATE TABLE study_runs (
@@ -77,3 +88,10 @@ CREATE TABLE points (run TEXT, step INTEGER, data TEXT NOT NULL, PRIMARY KEY (ru
 CREATE TABLE slices (run TEXT, step INTEGER, tag TEXT, data TEXT NOT NULL, PRIMARY KEY (run, step, tag)) WITHOUT ROWID;
 CREATE TABLE failures (run TEXT, attempt INTEGER, error TEXT NOT NULL, traceback TEXT NOT NULL, time TEXT NOT NULL);
 """
+
+
+def tables_of(schema: int) -> set[str]:
+    """The tables that a store of a schema has: those of this version but for the ones that were added since."""
+    created = re.compile(r"CREATE TABLE (\w+)")
+    newer = [name for old, sql in MIGRATIONS.items() if old >= schema for name in created.findall(sql)]
+    return set(created.findall(TABLES)) - set(newer)

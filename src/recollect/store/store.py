@@ -6,25 +6,25 @@ that a store of an older version can also be read where it cannot be written.
 """
 
 import json
-import os
-import socket
+import re
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import filelock
-
-from recollect.spec import nearest
-from recollect.store.files import StoreBusy, StoreError, write_errors
-from recollect.store.records import Failure, Slice, StoredRun
-from recollect.store.schema import MIGRATIONS, READ_AS_NEXT, SCHEMA, TABLES
+from recollect.spec import digest, nearest
+from recollect.spec.faults import fault_point
+from recollect.store.files import StoreBusy as StoreBusy
+from recollect.store.files import StoreError, read_errors, write_errors
+from recollect.store.opening import held, journal_mode, read_only
+from recollect.store.records import FailedRun, Failure, Slice, StoredRun, numbers
+from recollect.store.schema import MIGRATIONS, READ_AS_NEXT, SCHEMA, TABLES, tables_of
 from recollect.store.versions import release
-from recollect.store.writer import Writer, now
+from recollect.store.writer import Writer
 
-_NETWORK = ("nfs", "cifs", "smb", "fuse.sshfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "9p")
+_ENDINGS = ("", "-wal", "-shm", "-journal", ".lock", ".holder", ".draft", ".checkpoints", ".weights", ".measured")
+"""What the files and folders of a store are called after its own name."""
 
 
 class Store:
@@ -32,6 +32,12 @@ class Store:
 
     def __init__(self, path: str | Path, create: bool = False):
         self.path = Path(path)
+        try:
+            self.path.resolve().exists()
+        except (OSError, RuntimeError, ValueError) as error:  # too long a name, a loop of links, a null character
+            raise StoreError(
+                f"there can be no store at {str(path)[:300]!r}: {getattr(error, 'strerror', error)}"
+            ) from None
         if not self.path.exists() and not create:
             raise StoreError(f"no store at {self.path}: run a study first, or name another with --store")
         for parent in self.path.parents:
@@ -39,6 +45,8 @@ class Store:
                 raise StoreError(f"cannot put a store at {self.path}: {parent} is a file, not a folder")
         if self.path.is_dir():
             raise StoreError(f"cannot put a store at {self.path}: it is a folder; name a file in it")
+        if self.path.exists() and not self.path.is_file():
+            raise StoreError(f"{self.path} is not a file, but a device or a pipe; name another with --store")
         if self._there:
             with self._reading():
                 pass  # refuses what is no store, or one of a newer version
@@ -46,22 +54,24 @@ class Store:
     @property
     def checkpoints(self) -> Path:
         """The folder of snapshots that belongs to this store: whoever moves the one moves the other."""
-        return self.path.with_name(self.path.name + ".checkpoints")
+        return self._beside(".checkpoints")
 
     @property
     def weights(self) -> Path:
         """The folder of trained models that belongs to this store."""
-        return self.path.with_name(self.path.name + ".weights")
+        return self._beside(".weights")
 
     def weights_file(self, run: str) -> Path:
         """Where the weights of a run are, if they were kept."""
-        return self.weights / f"{run}.safetensors"
+        name = run if run.isalnum() and len(run) <= 64 else digest(run)  # an id from elsewhere may be a path
+        return self.weights / f"{name}.safetensors"
 
     def studies(self) -> dict[str, list[str]]:
         """The ids of each study's runs, in order."""
         found: dict[str, list[str]] = {name: [] for (name,) in self._query("SELECT name FROM studies ORDER BY rowid")}
         for study, run in self._query("SELECT study, run FROM study_runs ORDER BY study, place"):
-            found[study].append(run)
+            if study in found:  # else of a damaged store, as `recollect check` says
+                found[study].append(run)
         return found
 
     def study_source(self, name: str) -> str:
@@ -90,6 +100,12 @@ class Store:
         rows = self._query("SELECT run, attempt, error, traceback, time FROM failures ORDER BY rowid")
         return [Failure(*row) for row in rows]
 
+    def failed(self) -> dict[str, FailedRun]:
+        """The runs that failed for good, by id: they are tried again only when that is asked for."""
+        return {
+            row[0]: FailedRun(*row) for row in self._query("SELECT run, attempts, error FROM failed ORDER BY rowid")
+        }
+
     def recent(self, limit: int) -> list[StoredRun]:
         """The runs that ended last, the newest first."""
         return self._stored("ORDER BY rowid DESC LIMIT ?", limit)
@@ -101,17 +117,20 @@ class Store:
     def curve(self, run: str) -> list[dict[str, float | None]]:
         """Every measurement of a run during its training; None for what was not finite."""
         rows = self._query("SELECT data FROM points WHERE run = ? ORDER BY step", [run])
-        return [json.loads(data) for (data,) in rows]
+        with read_errors(self.path):
+            return [numbers(data) for (data,) in rows]
 
     def slices(self, run: str) -> list[Slice]:
         """A run's answers by tag, of each measurement that has them."""
         rows = self._query("SELECT step, tag, data FROM slices WHERE run = ? ORDER BY step, tag", [run])
-        return [Slice(step, tag, **json.loads(data)) for step, tag, data in rows]
+        with read_errors(self.path):
+            return [Slice(step, tag, **json.loads(data)) for step, tag, data in rows]
 
     def _stored(self, which: str, *parameters: Any) -> list[StoredRun]:
         columns = "id, spec, model, status, step, seconds, device, final"
         rows = self._query(f"SELECT {columns} FROM runs {which}", parameters)
-        return [StoredRun(*about, final=json.loads(final)) for *about, final in rows]
+        with read_errors(self.path):
+            return [StoredRun(*about, final=numbers(final)) for *about, final in rows]
 
     def _query(self, sql: str, parameters: Iterable[Any] = ()) -> list[tuple]:
         """What a statement finds; nothing where the store has not been written yet. Only for this package: it is SQL."""
@@ -130,29 +149,31 @@ class Store:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"cannot put a store at {self.path}: {error.strerror}") from None
-        lock_path = self.path.with_name(self.path.name + ".lock")
-        holder_path = self.path.with_name(self.path.name + ".holder")
-        try:
-            lock = filelock.FileLock(lock_path, blocking=False)
-            lock.acquire()
-        except filelock.Timeout:
-            raise StoreBusy(
-                f"{self.path} is in use by {_holder(holder_path)}; wait for it, or stop it, or use another --store"
-            ) from None
-        except OSError as error:
-            raise StoreError(f"cannot lock {lock_path}: {error.strerror}") from None
-        try:
+        with held(self.path, self._create):
+            fault_point("store: locked")
             with write_errors(self.path):
-                holder_path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {now()}\n")
                 connection = self._connect_to_write()
+            fault_point("store: opened")
             writer = Writer(connection, self.path, self.weights)
             try:
                 yield writer
             finally:
                 writer.close()
-        finally:
-            holder_path.unlink(missing_ok=True)
-            lock.release()
+
+    def refuse_name(self, study: str) -> None:
+        """Refuse a study that is called as one of the store's own files: pictures go to a folder of its name beside them."""
+        if study in {self._beside(ending).name for ending in _ENDINGS}:
+            raise StoreError(f"a study cannot be called {study!r}: a file of the store {self.path} has that name")
+
+    def _beside(self, ending: str) -> Path:
+        """A file or folder that belongs to the store, by whatever name this is reached."""
+        real = self.path.resolve()
+        return real.with_name(real.name + ending)
+
+    def holder(self) -> str:
+        """The process that writes to the store now, in words; empty where there is none. A killed one may still be named."""
+        place = self._beside(".holder")
+        return place.read_text().strip() if place.is_file() else ""
 
     @property
     def _there(self) -> bool:
@@ -161,30 +182,45 @@ class Store:
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """A connection that cannot write, and sees a store of an older schema as one of this."""
-        try:
-            connection = sqlite3.connect(read_only(self.path), uri=True)
-        except sqlite3.OperationalError as error:
-            raise StoreError(f"cannot open {self.path}: {error}") from None
-        with closing(connection):
+        with read_errors(self.path), closing(sqlite3.connect(read_only(self.path), uri=True)) as connection:
             for old in range(self._schema(connection), SCHEMA):
                 connection.executescript(READ_AS_NEXT[old])
             yield connection
 
     def _schema(self, connection: sqlite3.Connection) -> int:
+        """The store's schema, which this version must know, with all of its tables: a view in place of one may never end."""
+        connection.execute("PRAGMA trusted_schema = OFF")
         try:
-            (version,) = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
-        except (sqlite3.DatabaseError, TypeError):  # no database, no such table, no such row
-            raise StoreError(f"{self.path} is not a recollect store") from None
-        if int(version) > SCHEMA:
+            made = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()
+            found = {name: kind for name, kind, sql in made if not str(sql).upper().startswith("CREATE VIRTUAL")}
+            row = (
+                connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
+                if found.get("meta") == "table"
+                else None
+            )
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorname != "SQLITE_NOTADB":
+                raise
+            row = None
+        if row is None:
+            raise StoreError(f"{self.path} is not a recollect store")
+        version = int(row[0]) if re.fullmatch(r"[1-9]\d{0,8}", str(row[0])) else 0
+        if not version:
+            raise StoreError(f"{self.path} has schema {str(row[0])[:40]!r}, which no version of recollect writes")
+        if version > SCHEMA:
             raise StoreError(
                 f"{self.path} has schema {version}, and this version of recollect reads schemas up to {SCHEMA}; upgrade recollect"
             )
-        return int(version)
+        if lacking := sorted(name for name in tables_of(version) if found.get(name) != "table"):
+            raise StoreError(
+                f"{self.path} is damaged: it has no table {', '.join(lacking)}; `recollect repair` saves the rest"
+            )
+        return version
 
     def _connect_to_write(self) -> sqlite3.Connection:
-        if not self._there:
-            self._create()
-        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)  # the writer has a lock
+        connection = sqlite3.connect(
+            self.path.resolve(), isolation_level=None, check_same_thread=False
+        )  # the writer has a lock
         try:
             connection.execute(f"PRAGMA journal_mode = {journal_mode(self.path)}")
             connection.execute("PRAGMA synchronous = FULL")
@@ -198,49 +234,17 @@ class Store:
         return connection
 
     def _create(self) -> None:
-        """Make the file under another name first, so that one without its tables is never seen."""
-        draft = self.path.with_name(self.path.name + ".draft")
-        draft.unlink(missing_ok=True)
-        with closing(sqlite3.connect(draft)) as connection:
-            connection.executescript(
-                f"BEGIN; {TABLES} INSERT INTO meta VALUES ('schema', '{SCHEMA}'), "
-                f"('written by', 'recollect {release()}'); COMMIT;"
-            )
-        draft.replace(self.path)
-
-
-def _holder(path: Path) -> str:
-    """Who holds the lock; a moment's patience, as the name is written just after the lock is taken."""
-    for _ in range(20):
-        with suppress(OSError):
-            if name := path.read_text().strip():
-                return name
-        time.sleep(0.05)
-    return "another process"
-
-
-def journal_mode(path: Path) -> str:
-    """WAL on local disks; a rollback journal on network file systems, where WAL's shared memory does not work."""
-    try:
-        mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
-    except OSError:
-        return "WAL"
-    folder = path.resolve().parent
-    over = [(mount, kind) for mount, kind in mounts if folder.is_relative_to(mount)]
-    kind = max(over, key=lambda pair: len(pair[0]), default=("/", ""))[1]
-    return "DELETE" if kind.startswith(_NETWORK) else "WAL"
-
-
-def read_only(path: Path) -> str:
-    """The address under which SQLite reads a store and cannot write to it."""
-    uri = path.resolve().as_uri()
-    with closing(sqlite3.connect(f"{uri}?mode=ro", uri=True)) as connection:
-        try:
-            connection.execute("SELECT count(*) FROM sqlite_master")  # only now is the file looked at
-        except sqlite3.DatabaseError as error:
-            logs = [path.with_name(path.name + ending) for ending in ("-wal", "-journal")]
-            if error.sqlite_errorname.startswith("SQLITE_READONLY") and not any(log.exists() for log in logs):
-                # Even reading wants to put an index beside a store that has a write-ahead log. Where it may not, and no log
-                # is there, the file is whole and nobody writes to it.
-                return f"{uri}?mode=ro&immutable=1"
-    return f"{uri}?mode=ro"
+        """Make the file unless it is there, under another name first, so that one without its tables is never seen."""
+        if self._there:
+            return
+        with write_errors(self.path):
+            draft = self._beside(".draft")
+            draft.unlink(missing_ok=True)
+            with closing(sqlite3.connect(draft)) as connection:
+                connection.executescript(
+                    f"BEGIN; {TABLES} INSERT INTO meta VALUES ('schema', '{SCHEMA}'), "
+                    f"('written by', 'recollect {release()}'); COMMIT;"
+                )
+            fault_point("store: rename")
+            draft.replace(self.path.resolve())
+            fault_point("store: renamed")

@@ -3,11 +3,13 @@
 Operations are those of matrix products and scans, as the mixers count them: a training step is three forward passes (one
 forward, two backward), a measurement is one. On a GPU a full cohort's step takes about
 
-    seconds a run = T / members + a mixer's bytes / its B + other bytes / R + operations / P
+    seconds per run = T / members + a mixer's bytes / its B + other bytes / R + operations / P
 
-with T what a cohort's step takes however few its members, P the rate of large products, R that of memory, and B the rate at which
-a mixer moves bytes: less than the memory's by what it moves beyond the least, and by what its kernels compute meanwhile. All were
-fitted to times on an NVIDIA H200 in bfloat16 (docs/benchmarks.md): width 64 with rows of 64 tokens, width 128 with rows of 256.
+where T is the time of a cohort's step that does not depend on its members, P the rate of large products, R that of memory, and B
+the rate at which a mixer moves bytes: it is below R because a mixer moves more than the least and computes meanwhile. All were
+fitted by benchmarks/fit_cost.py to times on an NVIDIA H200 in bfloat16 (benchmarks/h200): width 64 with rows of 64 tokens, width
+128 with rows of 256. Products in float32 were timed at width 64 only (attention 1.35 ms and Mamba 1.81 ms, 36 members); wider
+ones come closer to the hardware's peak, and no step is told to take less than its operations at that peak.
 """
 
 import math
@@ -18,26 +20,50 @@ from torch import nn
 
 from recollect.models.model import Model, outline
 from recollect.tasks.base import Task
-from recollect.train.spec import RunSpec
+from recollect.train.spec import RunSpec, TrainSpec
 
 CPU = 5e9
-"""Operations a second of small models on a CPU core or two: an assumption."""
-STEP = 1.0e-3
+"""Operations per second of small models on one or two CPU cores: an assumption."""
+STEP = 9.83e-4
 """T, seconds."""
-PRODUCTS = 4.6e14
-"""P, operations a second."""
-REST = 4.2e12
-"""R, bytes a second."""
+PRODUCTS = 4.69e14
+"""P, operations per second."""
+REST = 4.48e12
+"""R, bytes per second."""
 BYTES = {
-    "attention": 2.2e12, "linear_attention": 1.9e12, "hyena": 1.77e12, "mamba": 9.9e11, "mamba2": 1.25e12, "deltanet": 7.8e11,
+    "attention": 1.98e12, "linear_attention": 1.8e12, "hyena": 1.69e12, "mamba": 9.74e11, "mamba2": 1.22e12, "deltanet": 7.43e11,
 }  # fmt: skip
-"""B, bytes a second, by mixer."""
+"""B, bytes per second, by mixer."""
 OTHER = 7e11
 """B of mixers that were not measured: an assumption."""
-LONGER = 4.0
-"""How many times longer float32 takes: an assumption, after one measurement (2-layer Mamba, nine members: 4.6)."""
+NARROW = 62
+"""The width at which products in float32 run at half the rate of wide ones: attention is told 8 % too quick, Mamba too slow."""
+WIDE = 0.85
+"""The share of the hardware's peak that wide products in float32 reach: an assumption."""
+MEASURING = 0.2
+"""What measuring may cost, over training, before a plan says so."""
 COMPILING = 40.0
 """Seconds to the first compiled step, caches empty."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A GPU whose times are known or estimated."""
+
+    title: str
+    peak: dict[str, float]
+    """Operations per second at most, by precision, as the maker states them; float32 without TF32."""
+    memory: float
+    """Bytes per second at most."""
+
+
+H200 = Machine("H200", {"bfloat16": 9.89e14, "float32": 6.7e13, "float64": 3.4e13}, 4.8e12)
+MACHINES = {
+    "h200": H200,
+    "a100": Machine("A100", {"bfloat16": 3.12e14, "float32": 1.95e13, "float64": 9.7e12}, 2.04e12),
+}
+"""GPUs that a plan can be for. Only the H200 was measured: the times of another are those of the H200, its products scaled by the
+peaks, its bytes by the memory's rate."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +73,11 @@ class Work:
     tokens: float
     flops: float
     measured_flops: float
-    """Of which measurements."""
+    """Operations of the measurements."""
     step_flops: float
-    """Of which a training step."""
+    """Operations of one training step."""
     counted: bool
-    """Whether every mixer tells its operations."""
+    """Whether every mixer counts its operations."""
 
 
 def work_of(run: RunSpec) -> Work:
@@ -66,6 +92,23 @@ def work_of(run: RunSpec) -> Work:
     return Work(tokens, spec.total_steps * step + measured, measured, step, counted)
 
 
+def measuring_advice(train: TrainSpec, tests: int = 0) -> str:
+    """What measuring costs where it is more than a fifth of training, and the fields of `train` that make it a fifth; else
+    nothing. Rows are counted: a training row costs three forward passes."""
+    training = 3 * train.total_steps * train.batch
+    rows = math.ceil(train.total_steps / train.cadence) * train.eval_rows + (1 + tests) * train.test_rows
+    allowed = MEASURING * training
+    if rows <= allowed:
+        return ""
+    final = max(1, min(train.test_rows, int(allowed / 2 / (1 + tests))))
+    each = max(1, min(train.eval_rows, 128, int(allowed / 4)))
+    every = math.ceil(train.total_steps * each / (allowed / 2))
+    return (
+        f"measuring costs {rows / training:.0%} of what training does; `eval_every: {max(every, train.cadence)}, "
+        f"eval_rows: {each}, test_rows: {final}` in train makes it a fifth"
+    )
+
+
 def row_flops(model: Model, task: Task) -> tuple[float, bool]:
     """Operations of one row forward, and whether all were counted."""
     try:
@@ -75,13 +118,13 @@ def row_flops(model: Model, task: Task) -> tuple[float, bool]:
 
 
 def step_bytes(run: RunSpec) -> float:
-    """Bytes a training step moves at the least: what no implementation that keeps its layers apart avoids."""
+    """The least bytes that a training step moves if layers are computed separately."""
     rest, mixers = bytes_moved(run)
     return rest + sum(mixers.values())
 
 
 def bytes_moved(run: RunSpec) -> tuple[float, dict[str, float]]:
-    """Those bytes but for the mixers', and the mixers', by kind.
+    """These bytes without those of the mixers, and those of the mixers by kind.
 
     The inputs and outputs of every linear map once forward, and twice backward; parameters, gradients and the optimiser's state
     once in, once out.
@@ -108,14 +151,14 @@ def bytes_moved(run: RunSpec) -> tuple[float, dict[str, float]]:
 
 
 def outline_of(run: RunSpec) -> Model:
-    """The model of a run, to be asked about its sizes."""
+    """The model of a run, for reading its sizes."""
     return outline(run.model, run.task.vocabulary, run.row_length)
 
 
-def gpu_seconds(run: RunSpec, members: int) -> float:
-    """Seconds that one of so many runs takes in a cohort on an H200, measurements and compilation included."""
+def gpu_seconds(run: RunSpec, members: int, machine: Machine = H200) -> float:
+    """Seconds that one of so many runs takes in a cohort on a GPU, measurements and compilation included."""
     work = work_of(run)
-    step = STEP / members + _busy(run, work)
+    step = max(STEP / members + _busy(run, work, machine), work.step_flops / machine.peak[run.train.precision])
     measuring = work.measured_flops / work.step_flops * step
     return run.train.total_steps * step + measuring + COMPILING / members
 
@@ -126,11 +169,16 @@ def step_share(run: RunSpec, members: int) -> float:
     return busy / (STEP + busy)
 
 
-def _busy(run: RunSpec, work: Work) -> float:
-    """Seconds for which a step of one run keeps an H200 busy."""
+def _busy(run: RunSpec, work: Work, machine: Machine = H200) -> float:
+    """Seconds for which a step of one run keeps a GPU busy."""
     rest, mixers = bytes_moved(run)
     moving = rest / REST + sum(moved / BYTES.get(kind, OTHER) for kind, moved in mixers.items())
-    return (moving + work.step_flops / PRODUCTS) * (1.0 if run.train.precision == "bfloat16" else LONGER)
+    precision, width = run.train.precision, run.model.width
+    if precision == "bfloat16":
+        rate = PRODUCTS * machine.peak[precision] / H200.peak[precision]
+    else:
+        rate = WIDE * machine.peak[precision] * width / (width + NARROW)
+    return moving * H200.memory / machine.memory + work.step_flops / rate
 
 
 def kind_of(device: str) -> str:

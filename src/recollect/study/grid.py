@@ -12,7 +12,11 @@ from recollect.spec import SpecError
 
 LISTS = ("tests", "parts", "weights")
 """Fields whose value is a list by itself: there a list of lists is an axis."""
-_RANGE = re.compile(r"^\s*(logspace|linspace)\s*\((.*)\)\s*$")
+MANY = 1_000_000
+"""More runs than this are not expanded unless the user says that they are meant."""
+LONGEST = 100_000
+"""Values of a range at most."""
+_RANGE = re.compile(r"^\s*(logspace|linspace|range)\s*\((.*)\)\s*$")
 
 
 def unfold(node: Any, path: str = "") -> list[Any]:
@@ -47,6 +51,8 @@ def _choices(node: Any, path: str) -> list[Any] | None:
 
 
 def _range(kind: str, inside: str, text: str, path: str) -> list[float]:
+    if kind == "range":
+        return _whole_numbers(inside, text, path)
     try:
         low, high, n = inside.split(",")
         low, high, n = float(low), float(high), int(n)
@@ -54,11 +60,24 @@ def _range(kind: str, inside: str, text: str, path: str) -> list[float]:
         raise SpecError(f"{path}: cannot read {text!r}; write {kind}(low, high, how_many)") from None
     if n < 1 or low > high or not (math.isfinite(low) and math.isfinite(high)):
         raise SpecError(f"{path}: {text!r} needs low <= high and at least one point")
+    if n > LONGEST:
+        raise SpecError(f"{path}: {text!r} has {n:,} values; a range has at most {LONGEST:,}")
     if kind == "logspace" and low <= 0:
         raise SpecError(f"{path}: {text!r} needs low > 0")
     if n > 1 and low == high:
         raise SpecError(f"{path}: {text!r} gives one value {n} times; write {low:g}")
     return axis(kind, low, high, n)
+
+
+def _whole_numbers(inside: str, text: str, path: str) -> list[float]:
+    """What Python's `range` gives: `range(8)`, `range(1, 9)`, `range(0, 80, 10)`."""
+    try:
+        found = range(*(int(part) for part in inside.split(",")))
+    except (ValueError, TypeError):
+        raise SpecError(f"{path}: cannot read {text!r}; write range(how_many) or range(first, end)") from None
+    if not 0 < len(found) <= LONGEST:
+        raise SpecError(f"{path}: {text!r} has {len(found):,} values; a range has 1 to {LONGEST:,}")
+    return list(found)
 
 
 def axis(kind: str, low: float, high: float, n: int) -> list[float]:
@@ -78,6 +97,8 @@ def zipped(groups: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
             sizes = ", ".join(f"{path} has {len(values)}" for path, values in lists.items())
             raise SpecError(f"zip: lists that vary together need one length: {sizes}")
         columns.append([dict(zip(lists, choice, strict=True)) for choice in zip(*lists.values(), strict=True)])
+    if (size := math.prod(map(len, columns))) > MANY:
+        raise SpecError(f"zip: the groups have {size:,} combinations; there may be {MANY:,}")
     for choice in itertools.product(*columns):
         yield {path: value for part in choice for path, value in part.items()}
 

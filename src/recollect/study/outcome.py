@@ -36,9 +36,11 @@ class Outcome:
     ended: Counter[str] = field(default_factory=Counter)
     """Runs trained now, by how they ended."""
     failed: dict[str, str] = field(default_factory=dict)
-    """Runs that failed for good: id and error."""
+    """Runs that failed for good, now or before: id and error."""
     searches: dict[str, Searched] = field(default_factory=dict)
     """What the search of each study that has one came to."""
+    left: tuple[str, ...] = ()
+    """Those of the failed runs that had failed before, and were not tried again."""
 
     @property
     def names(self) -> list[str]:

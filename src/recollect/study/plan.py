@@ -12,9 +12,21 @@ from dataclasses import dataclass, field
 
 import torch
 
+from recollect.spec import SpecError
 from recollect.store.labels import configurations, run_labels
 from recollect.store.store import Store
-from recollect.study.cost import CPU, Work, gpu_seconds, kind_of, outline_of, row_flops, work_of
+from recollect.study.cost import (
+    CPU,
+    H200,
+    Machine,
+    Work,
+    gpu_seconds,
+    kind_of,
+    measuring_advice,
+    outline_of,
+    row_flops,
+    work_of,
+)
 from recollect.study.packing import cohort_size, pack
 from recollect.study.run import Grid
 from recollect.train.cohort import Cohort
@@ -68,8 +80,16 @@ class Plan:
         return sum(len(part.left) for part in self.parts)
 
 
-def make_plan(grid: Grid, store: Store | None, device: str, cohort: int = 0, calibrate: bool = False) -> Plan:
-    """The plan of a study on a kind of device, given what the store already has."""
+def make_plan(
+    grid: Grid,
+    store: Store | None,
+    device: str,
+    cohort: int = 0,
+    calibrate: bool = False,
+    machine: Machine | None = None,
+) -> Plan:
+    """The plan of a study on a kind of device, given what the store already has. `machine`: the GPU that it is for, if it is not
+    the one that the store's runs were trained on."""
     accuracy = store.accuracies() if store else {}
     search = grid.study.strategy
     pending = search.left(grid.runs, accuracy) if search else [run for run in grid.runs if run.id not in accuracy]
@@ -84,7 +104,8 @@ def make_plan(grid: Grid, store: Store | None, device: str, cohort: int = 0, cal
         for name, runs in zip(names, groups.values(), strict=True)
     ]
     plan = Plan(parts, len(configurations(grid.runs)) if search else 0)
-    own, other = _measured(store, {part.example.model.title for part in parts}, device)
+    own, other = ({}, None) if machine else _measured(store, {part.example.model.title for part in parts}, device)
+    gpu = machine or H200
     for part in parts:
         cohorts = pack(part.left, size)
         part.cohorts = len(cohorts)
@@ -103,7 +124,8 @@ def make_plan(grid: Grid, store: Store | None, device: str, cohort: int = 0, cal
         if part.example.shape in own:
             part.seconds, part.basis = part.flops * own[part.example.shape], "measured"
         elif kind_of(device) == "cuda":
-            part.seconds, part.basis = sum(len(c) * gpu_seconds(part.example, len(c)) for c in cohorts), "H200 model"
+            part.seconds = sum(len(c) * gpu_seconds(part.example, len(c), gpu) for c in cohorts)
+            part.basis = f"{gpu.title} model"
         elif other:
             part.seconds, part.basis = part.flops * other, "other runs"
         else:
@@ -113,10 +135,20 @@ def make_plan(grid: Grid, store: Store | None, device: str, cohort: int = 0, cal
             f"times rest on an assumed {CPU:.0e} operations a second where it says so: they may be off by ten times either "
             "way; --calibrate times a few real steps"
         )
-    if any(part.basis == "H200 model" and part.left for part in parts):
+    modelled = [part for part in parts if part.basis == f"{gpu.title} model" and part.left]
+    if modelled:
+        of = "" if gpu is H200 else f" and scaled by the peak rates and the memory of an {gpu.title}: an estimate"
         plan.warnings.append(
-            "times are those of an NVIDIA H200, fitted to two shapes of six mixers in bfloat16; --calibrate times real steps"
+            f"times are those of an NVIDIA H200, fitted to two shapes of six mixers in bfloat16{of}; --calibrate, on the machine "
+            "itself, times real steps"
         )
+    if any(part.example.train.precision != "bfloat16" for part in modelled):
+        plan.warnings.append(
+            "products in float32 were timed at width 64 only; wider ones are assumed to reach up to 85 % of the hardware's peak"
+        )
+    examples = [part.example for part in parts if part.left]
+    advice = dict.fromkeys(measuring_advice(run.train, len(run.tests)) for run in examples)
+    plan.warnings += [text for text in advice if text][:1]
     if any(part.left and part.example.train.stop_at for part in parts):
         plan.warnings.append("runs may end early (stop_at): this is what they cost if none does")
     return plan
@@ -133,7 +165,10 @@ def _measured(store: Store | None, titles: set[str], device: str) -> tuple[dict[
     for stored in store.recent(RECENT):
         if kind_of(stored.device) != kind_of(device) or not stored.step:
             continue
-        run = stored.run
+        try:
+            run = stored.run
+        except SpecError:  # of another version, or with code that only the store names
+            continue
         if run.shape not in work:
             work[run.shape] = work_of(run)
         seconds[run.shape] = seconds.get(run.shape, 0.0) + stored.seconds

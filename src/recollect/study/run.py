@@ -16,10 +16,11 @@ from recollect.spec import SpecError, Stopped
 from recollect.store import DEFAULT_STORE
 from recollect.store.checkpoints import Checkpoints
 from recollect.store.store import Store, Writer
+from recollect.study.cost import kind_of
 from recollect.study.executors import EXECUTORS
 from recollect.study.executors.base import Executor, Resources
 from recollect.study.outcome import Outcome
-from recollect.study.packing import cohort_size
+from recollect.study.packing import cohort_size, filling
 from recollect.study.precision import chosen_precision, named_precisions
 from recollect.study.progress import Progress
 from recollect.study.search.base import Search, Searched
@@ -46,6 +47,13 @@ class Grid:
         """The runs to train, given what has ended: all of them, or those that the study's search asks for."""
         search = self.study.strategy
         return search.wanted(self.runs, accuracy, failed) if search else self.runs
+
+    def likely(self, accuracy: Mapping[str, float], failed: Collection[str]) -> list[RunSpec]:
+        """The runs that the study's search will probably ask for later, the most probable first."""
+        search = self.study.strategy
+        shares = search.likely(self.runs, accuracy) if search else {}
+        found = [run for run in self.runs if run.id in shares and run.id not in accuracy and run.id not in failed]
+        return sorted(found, key=lambda run: -shares[run.id])
 
     def searched(self, search: Search, store: Store, failed: Collection[str], before: Collection[str]) -> Searched:
         """What the study's search came to; `before`: the runs that the store had when it began."""
@@ -87,6 +95,8 @@ def run(
     checkpoint_every: float = EVERY,
     attempts: int = ATTEMPTS,
     stop_after: float = 0.0,
+    timeout: float = 0.0,
+    retry: bool = False,
     options: Mapping[str, Any] | None = None,
     allow_many: bool = False,
 ) -> Outcome:
@@ -109,6 +119,8 @@ def run(
         checkpoint_every: seconds of training between snapshots of a cohort.
         attempts: how often a run that fails alone, or a cohort whose worker dies, is tried.
         stop_after: seconds after which training stops as if by a signal. 0: never.
+        timeout: seconds that a cohort may take; then its worker is killed and its runs have failed. 0: any time.
+        retry: whether runs that failed before are tried again; else they are left as they are.
         options: what one executor alone needs, such as `{"address": "10.0.0.1:6379"}` for Ray.
         allow_many: whether a grid of more than a million runs is meant.
     """
@@ -119,7 +131,9 @@ def run(
         workers,
         (),
         checkpoint_every,
+        timeout,
         keep_weights,
+        kept.path.with_name(kept.path.name + ".jobs"),
         options or {},
     )
     reasons: dict[str, None] = {}
@@ -132,6 +146,8 @@ def run(
     listed = [studies] if isinstance(studies, Study) else list(studies)
     grids = [one for one in listed if isinstance(one, Grid)]
     grids += expand([one for one in listed if isinstance(one, Study)], allow_many, precision)
+    for grid in grids:
+        kept.refuse_name(grid.study.name)
     shown = [progress] if isinstance(progress, Progress) else [Progress()] if progress else []
     with ExitStack() as stack:
         runs = distinct([grid.runs for grid in grids])
@@ -144,7 +160,17 @@ def run(
             one.where = f"on {executor.device} in {named_precisions(runs)}{''.join(reasons)}, results in {kept.path}"
         writer = stack.enter_context(kept.writing())
         stop = stack.enter_context(StopRequest(stop_after))
-        return _run(grids, kept, writer, executor, watching, stop, cohort, attempts)
+        return _run(grids, kept, writer, executor, watching, stop, cohort, attempts, retry)
+
+
+def _set_aside(grids: Sequence[Grid], writer: Writer) -> Iterator[str]:
+    """Keep studies of the same names with other runs under names of their own; a note for each."""
+    for grid in grids:
+        if kept := writer.set_aside(grid.study.name, grid.study.to_yaml(), {run.id for run in grid.runs}):
+            yield (
+                f"the store had another study {grid.study.name}: it is called {kept} now, and keeps its runs (recollect results "
+                f"{kept}; recollect remove {kept})"
+            )
 
 
 def _repeated(runs: Sequence[RunSpec]) -> Iterator[str]:
@@ -166,28 +192,49 @@ def _seen_share(task: str, rows: int) -> float:
 
 def _run(
     grids: list[Grid], store: Store, writer: Writer, executor: Executor, sinks: Sinks, stop: StopRequest, cohort: int,
-    attempts: int,
+    attempts: int, retry: bool,
 ) -> Outcome:  # fmt: skip
     """Train round after round, each for all studies at once, until no study wants more."""
     before = store.done()
     checkpoints = Checkpoints(store.checkpoints)
     checkpoints.find(before)
     trainer = Trainer(writer, executor, checkpoints, sinks.event, stop, attempts)
+    earlier = store.failed()
+    trainer.failures.update({id: run.attempts for id, run in earlier.items()})
+    if not retry:
+        trainer.failed.update({id: run.error for id, run in earlier.items()})
     searching = any(grid.study.strategy for grid in grids)
+    notes = list(_set_aside(grids, writer))
+    ahead: dict[str, RunSpec] = {}
     while True:
         accuracy = store.accuracies()
         wanted = [grid.wanted(accuracy, trainer.failed) for grid in grids]
+        if (
+            searching and kind_of(executor.device) == "cuda"
+        ):  # on a CPU, where time goes with the runs, none are trained ahead
+            asked = [run for run in distinct(wanted) if run.id not in accuracy and run.id not in trainer.failed]
+            size = cohort or cohort_size(executor.device, len(asked), executor.slots)
+            likely = distinct([grid.likely(accuracy, trainer.failed) for grid in grids])
+            ahead |= {run.id: run for run in filling(asked, likely, size)}
+            wanted = [
+                distinct([runs, [run for run in grid.runs if run.id in ahead]])
+                for grid, runs in zip(grids, wanted, strict=True)
+            ]
         for grid, runs in zip(grids, wanted, strict=True):
             writer.add_study(grid.study.name, grid.study.to_yaml(), runs)
         runs = distinct(wanted)
         pending = [run for run in runs if run.id not in accuracy and run.id not in trainer.failed]
         sinks.begin({grid.study.name: found for grid, found in zip(grids, wanted, strict=True)}, set(accuracy))
-        for text in _repeated(pending):
+        for text in (*notes, *_repeated(pending)):
             sinks.event([], Note(text))
-        trainer.train(pending, cohort or cohort_size(executor.device, len(pending), executor.slots))
+        notes = []
+        trainer.train(pending, cohort or cohort_size(executor.device, len(pending), executor.slots), accuracy)
         done = store.done()
         if stop() and any(run.id not in done and run.id not in trainer.failed for run in pending):
             raise Stopped(trainer.stopped(pending, done), stop.exit_code)
+        trainer.give_up(
+            [run for run in pending if run.id not in done and run.id not in trainer.failed], "it was not trained"
+        )
         if not searching or not pending:
             break
     searches = {
@@ -197,4 +244,6 @@ def _run(
     }
     reused = sum(run.id in before for run in runs)
     studies = tuple(grid.study for grid in grids)
-    return Outcome(studies, store, len(runs), reused, trainer.ended, trainer.failed, searches)
+    failed = {run.id: trainer.failed[run.id] for run in runs if run.id in trainer.failed}
+    left = () if retry else tuple(id for id in failed if id in earlier)
+    return Outcome(studies, store, len(runs), reused, trainer.ended, failed, searches, left)

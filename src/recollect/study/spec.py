@@ -10,8 +10,9 @@ from pydantic import Field, SerializeAsAny, ValidationError, field_validator, mo
 from recollect.analysis.window import THRESHOLD
 from recollect.sources import with_preset, with_protocol
 from recollect.spec import Spec, SpecError, explain
+from recollect.spec.reading import read_yaml
 from recollect.store import DEFAULT_STORE
-from recollect.study.grid import count, matches, put, unfold, zipped
+from recollect.study.grid import MANY, count, matches, put, unfold, zipped
 from recollect.study.search.base import Search, as_search
 from recollect.study.values import plain
 from recollect.tasks import as_task
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from recollect.study.executors.base import Executor
     from recollect.study.outcome import Outcome
     from recollect.study.progress import Progress
-
-MANY = 1_000_000
-"""More runs than this are not expanded unless the user says that they are meant."""
 
 
 class Study(Spec):
@@ -114,10 +112,7 @@ class Study(Spec):
     @classmethod
     def from_yaml(cls, text: str, name: str = "study") -> Self:
         """A study from the text of a YAML file; `name` is used where the text gives none."""
-        try:
-            data = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise SpecError(f"not YAML: {' '.join(str(error).split())}") from None
+        data = read_yaml(text)
         if not isinstance(data, dict):
             raise SpecError(f"a study is a mapping with name, task, model and train; this is {type(data).__name__}")
         try:
@@ -199,6 +194,9 @@ class Study(Spec):
         return inside or any(path in group for group in self.zip)
 
     def _run(self, point: dict[str, Any], precision: str) -> RunSpec:
+        for part in ("model", "train"):
+            if not isinstance(point[part], Mapping):
+                raise SpecError(f"study {self.name!r}: {part}: expected a mapping, got {point[part]!r}")
         try:
             task = as_task(point["task"])
             train = with_protocol(point["train"], task)

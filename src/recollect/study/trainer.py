@@ -7,6 +7,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from recollect.spec.faults import fault_point
 from recollect.store.checkpoints import Checkpoints
 from recollect.store.files import write_errors
 from recollect.store.writer import Writer
@@ -47,49 +48,62 @@ class Trainer:
         self.attempts, self.watch, self.stop = attempts, watch, stop
         executor.stop = stop
         self.ended: Counter[str] = Counter()  # runs that ended, by how they did
-        self.failed: dict[str, str] = {}  # runs that failed for good: id and error
+        self.failed: dict[str, str] = {}  # runs that failed for good, now or before: id and error
         self.queue: deque[Job] = deque()
         self.fits: dict[str, int] = {}  # by shape: how many runs memory holds, where more were too many
         self.failures: Counter[str] = Counter()  # by run
         self.steps: dict[str, int] = {}  # by run: the step of its last snapshot
+        self.told: set[str] = set()  # notes of results that have been shown
 
-    def train(self, pending: list[RunSpec], size: int) -> None:
-        """Train these runs, or as far as they come before an end is asked for; those that share a snapshot go on together."""
+    def train(self, pending: list[RunSpec], size: int, done: Collection[str] = ()) -> None:
+        """Train these runs, or as far as they come before an end is asked for; those that share a snapshot go on together.
+        `done` are the ids of all runs that have ended."""
+        resumed = self.executor.resume(pending, done)
+        taken = {run.id for job in resumed for run in job.runs}
         groups: dict[object, list[RunSpec]] = {}
-        for run in pending:
+        for run in [run for run in pending if run.id not in taken]:
             groups.setdefault(self.checkpoints.of.get(run.id), []).append(run)
         cohorts = [cohort for group in groups.values() for cohort in pack(group, size)]
         if self.executor.slots > 1:
             cohorts = longest_first(cohorts)
         self.queue.extend(map(Job, cohorts))
         self.executor.expect(cohorts)
-        running = 0
+        running = len(resumed)
         while (self.queue and not self.stop()) or running:
             while self.queue and running < self.executor.slots and not self.stop():
                 job = self.queue.popleft()
                 if len(job.runs) > (fits := self.fits.get(job.runs[0].shape, size)):
                     self.again(*pack(job.runs, fits))
                     continue
+                fault_point("message: submit")
                 self.executor.submit(job, self.checkpoints.load(job.runs[0].id))
+                fault_point("message: submitted")
                 running += 1
             if not running:  # an end was asked for just now
                 continue
             job, report = self.executor.next()
+            fault_point("message: received")
             self.take(job, report)
+            fault_point("message: acted upon")
             running -= isinstance(report, LAST)
 
     def take(self, job: Job, report: Report) -> None:
         """Act on a report. Results are kept before anything that relies on their being kept."""
+        if isinstance(report, Ended) and report.run.id not in {run.id for run in job.runs}:
+            return  # told before, by a job that was started again
         if isinstance(report, Measured | Ended):
             self.watch(job.runs, report)
         if isinstance(report, Measured):
             job.ending = report.ending
             self.writer.add_measured(job.runs, report)
         elif isinstance(report, Ended):
+            for text in [note for note in report.notes if note not in self.told]:
+                self.told.add(text)
+                self.say(job.runs, text)
             job.ended.append(report)
             if len(job.ended) == job.ending:
                 self.keep(job)
-        elif isinstance(report, Saved):
+        elif isinstance(report, Saved) and job.runs:
             with write_errors(self.checkpoints.folder):
                 self.checkpoints.save([run.id for run in job.runs], report.data)
             self.steps.update(dict.fromkeys((run.id for run in job.runs), report.step))
@@ -141,7 +155,9 @@ class Trainer:
             self.failures[run.id] += 1
             self.writer.add_failure(run.id, self.failures[run.id], broken.error, broken.traceback)
         job.tries += 1
-        if len(runs) > 1 and (broken.why == "error" or job.tries >= self.attempts):
+        if broken.why == "timeout":
+            self.give_up(runs, broken.error)
+        elif len(runs) > 1 and (broken.why == "error" or job.tries >= self.attempts):
             self.say(
                 runs,
                 f"{broken.error}: {len(runs)} runs of {runs[0].model.title} go on as two halves, to find the one at fault",
@@ -151,10 +167,15 @@ class Trainer:
             self.say(runs, f"{broken.error}: trying again")
             self.queue.append(job)
         else:
-            for run in runs:
-                self.checkpoints.forget([run.id])
-                self.failed[run.id] = broken.error
-                self.watch(runs, Failed(run, broken.error))
+            self.checkpoints.forget(run.id for run in runs)
+            self.give_up(runs, broken.error)
+
+    def give_up(self, runs: list[RunSpec], error: str) -> None:
+        """Report runs as failed for good."""
+        for run in runs:
+            self.writer.give_up(run.id, self.failures[run.id], error)
+            self.failed[run.id] = error
+            self.watch(runs, Failed(run, error))
 
     def stopped(self, pending: Sequence[RunSpec], done: Collection[str]) -> str:
         """What was kept of these runs when training stopped before their end."""
@@ -165,6 +186,7 @@ class Trainer:
         return (
             f"stopped {self.stop.why}: {sum(self.ended.values())} runs that ended now are kept, {len(begun)} in training "
             f"are kept{where}, {len(left) - len(begun)} start anew; the same command goes on from here"
+            f"{self.executor.goes_on}"
         )
 
     def again(self, *cohorts: list[RunSpec]) -> None:

@@ -66,15 +66,15 @@ TASKS: "Registry[type[Task]]" = Registry(
 )
 
 __all__ = [
-    "AR", "MQAR", "TASKS", "MADCompression", "MADFuzzy", "MADMemorization", "MADNoisy", "MADRecall",
-    "MADSelectiveCopy", "AnyTask", "Batch", "Compositional", "Copy", "Duplicates", "Fuzzy", "Hops", "Induction",
-    "Mixture", "Modular", "NGram", "Noisy", "Parity", "Position", "SelectiveCopy", "Stacks", "Task", "Updating",
-    "Words", "as_task", "task_class",
+    "AR", "MQAR", "TASKS", "AnyTask", "Batch", "Compositional", "Copy", "Duplicates", "Fuzzy", "Hops", "Induction",
+    "MADCompression", "MADFuzzy", "MADMemorization", "MADNoisy", "MADRecall", "MADSelectiveCopy", "Mixture",
+    "Modular", "NGram", "Noisy", "Parity", "Position", "SelectiveCopy", "Stacks", "Task", "Updating", "Words",
+    "as_task", "task_class",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """The classes, loaded when they are first used, since they bring torch along."""
+    """The classes, loaded when they are first used, since they import torch."""
     homes = {attribute: module for module, _, attribute in (place.partition(":") for place in TASKS.built_in.values())}
     homes |= dict.fromkeys(("Batch", "Task"), "recollect.tasks.base")
     homes |= dict.fromkeys(("AnyTask", "as_task", "task_class"), "recollect.tasks.spec")

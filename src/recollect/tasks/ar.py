@@ -15,7 +15,7 @@ from recollect.tasks.pairs import PairsTask, Roles, draw_pairs, pair_word
 
 
 class AR(PairsTask):
-    """Associative recall: K key-value pairs, then one key is asked."""
+    """Associative recall: K key-value pairs, then one key is queried."""
 
     kind: Literal["ar"] = "ar"
     pairs: int = Field(default=16, ge=1)

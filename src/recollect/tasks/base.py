@@ -1,4 +1,4 @@
-"""What every task is: a frozen specification that samples a Batch."""
+"""The base class of tasks: a frozen specification that samples a Batch."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -16,23 +16,23 @@ from recollect.spec.source import reference, source_digest
 
 MOST = 2**20
 """The largest vocabulary, the longest row and the most of anything in a row that the fields of a task allow."""
-_DRAWN = 2**14  # training rows from which `seen_share` tells how often rows repeat
+_DRAWN = 2**14  # training rows from which `seen_share` estimates how often rows repeat
 
 
 @dataclass
 class Batch:
-    """Rows of tokens, and where in each row an answer is read. Loss and logits exist at those places only."""
+    """Rows of tokens, and the positions at which answers are read. Loss and logits are computed there only."""
 
     tokens: Tensor
     """Token ids the model is fed: (rows, length), int64. Shorter rows are padded with 0 on the right."""
     positions: Tensor
     """Where answers are read, in reading order: (rows, answers), int64."""
     answers: Tensor
-    """The right token at each of those places: (rows, answers), int64."""
+    """The correct token at each of these positions: (rows, answers), int64."""
     query: Tensor
-    """Where in the row the question stands: (rows, any), int64; -1 fills up. For people and for analysis."""
+    """Positions of the query: (rows, any), int64; -1 is padding. For display and analysis."""
     source: Tensor
-    """Where in the row each answer can be found: (rows, answers), int64; -1 where it stands nowhere as such."""
+    """Position in the row of each answer's source: (rows, answers), int64; -1 where it does not occur in the row."""
     trained: Tensor = None  # pyright: ignore[reportAssignmentType]  (filled in below)
     """Which answers count in the loss: (rows, answers), bool. None: all."""
     scored: Tensor = None  # pyright: ignore[reportAssignmentType]
@@ -40,8 +40,8 @@ class Batch:
     tags: dict[str, Tensor] = field(default_factory=dict)
     """What accuracy is sliced by: each (rows, answers) or (rows, 1), int64; -1 where a row has no such tag."""
     candidates: Tensor | None = None
-    """Where several answers are as good, all of them: (rows, candidates, answers), int64. Then `answers` is only the
-    last of them, and a model is judged by what it decodes on its own."""
+    """Where several answers are correct, all of them: (rows, candidates, answers), int64. Then `answers` is only the
+    last of them, and a model is judged by what it decodes greedily."""
 
     def __post_init__(self) -> None:
         if self.trained is None:
@@ -69,7 +69,7 @@ class Task(Spec):
     """Whether all answers are read at one place, and told apart by their number: for models with `head: autoencoder` only."""
 
     version: ClassVar[int] = 1
-    """Which law this is: raised whenever the same seed gives other rows than before, so that runs are never mixed."""
+    """Raised whenever the same seed gives other rows than before, so that runs of two versions are never mixed."""
 
     @model_validator(mode="before")
     @classmethod
@@ -82,7 +82,7 @@ class Task(Spec):
     @model_serializer(mode="wrap")
     def _with_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # `kind` equals its default, so a dump without defaults would lose which task this is; and a task of the user's
-        # own carries a hash of its file, so that an edited file makes new runs
+        # own carries a hash of its file, so that an edited file gives new runs
         own = not type(self).__module__.startswith("recollect.")
         source = {"source": source_digest(type(self))} if own else {}
         return {"kind": self.kind, **handler(self), **source}
@@ -102,23 +102,24 @@ class Task(Spec):
         raise TypeError(f"{type(self).__name__} must define sample")
 
     def word(self, token: int) -> str:
-        """A token as a person would read it."""
+        """A token in readable form."""
         return str(token)
 
     @property
     def chance(self) -> float:
-        """The headline accuracy of the best guess by a model that knows what a row offers, but not what belongs to what.
+        """The headline accuracy of the best guess by a model that knows the possible answers in a row, but not which belongs to
+        a query.
 
-        A row offers the tokens that stand at the places where an answer can stand; where the headline counts rows, it
-        offers the whole strings there. The model knows the law of the task and this collection, without its order, and
-        nothing of the question. So it is 1 / K where K different values are offered, and otherwise the expected share
-        of the most frequent. Rows are those of `for_test`. A task that does not say gets 1 / vocabulary, a lower bound.
+        The possible answers are the tokens at the positions where an answer can be; where the headline counts rows, the
+        whole strings there. The model knows how the task samples and this collection, without its order, but not the
+        query. So it is 1 / K where K different values are possible, and otherwise the expected share of the most
+        frequent. Rows are those of `for_test`. A task without its own definition gets 1 / vocabulary, a lower bound.
         """
         return 1.0 / self.vocabulary
 
     @property
     def remembered(self) -> range:
-        """The tokens whose embeddings a run keeps with `train.snapshots`: all, unless a task has some that matter."""
+        """The tokens whose embeddings a run saves with `train.snapshots`: all, unless a task names some."""
         return range(self.vocabulary)
 
     def for_test(self) -> "Task":
@@ -126,16 +127,16 @@ class Task(Spec):
         return self
 
     def batch(self, seed: int, purpose: str, rows: int, device: str = "cpu") -> Batch:
-        """The first `rows` rows of a seed for a purpose (`train`, `valid`, `test` or any other name, each apart).
+        """The first `rows` rows of a seed for a purpose (`train`, `valid`, `test` or any other name, each independent).
 
         Tasks of other settings draw from the same streams: at one seed their rows are not independent of each other.
         """
         return self.sample(rng.stream(seed, purpose, torch.arange(rows, device=device)))
 
     def seen_share(self, train_rows: int) -> float:
-        """An estimate of the share of test rows that also stand among `train_rows` training rows of the same form.
+        """An estimate of the share of test rows that also occur among `train_rows` training rows of the same form.
 
-        Up to 2^14 training rows are drawn and compared; what more of them would hold is told from the later half.
+        Up to 2^14 training rows are drawn and compared; what more rows would add is extrapolated from the later half.
         """
         task, drawn = self.for_test(), min(train_rows, _DRAWN)
         train, test = _contents(task, "train", drawn), _contents(task, "test", _DRAWN // 8)
@@ -152,7 +153,7 @@ def _contents(task: Task, purpose: str, rows: int) -> list[bytes]:
 
 
 def _name(cls: type[Task]) -> str:
-    """What other processes find a task's class by; where none can, the task can still be looked at."""
+    """The name by which other processes find a task's class; a task without one can still be shown."""
     try:
         return reference(cls)
     except SpecError:
@@ -163,7 +164,7 @@ def redrawn(stream: Stream, draw: Callable[[Stream, Tensor], tuple[Tensor, Tenso
     """Rows drawn again until each is good; must be a task's last draw.
 
     `draw(stream, rows)` gives the values of some rows, and which of them are good. A bad row is drawn again from its
-    own stream, whatever the others do, so that its content does not depend on its company.
+    own stream, so that its content does not depend on the other rows.
     """
     rows = torch.arange(stream.rows, device=stream.device)
     values, good = draw(stream, rows)
@@ -174,7 +175,7 @@ def redrawn(stream: Stream, draw: Callable[[Stream, Tensor], tuple[Tensor, Tenso
 
 
 def largest_share(n: int, kinds: float) -> float:
-    """The expected share of the most frequent kind among `n` things, each of which is any of `kinds` kinds alike."""
+    """The expected share of the most frequent kind among `n` things, each equally likely to be of any of `kinds` kinds."""
     each, sure = n / kinds, math.ceil(n / kinds)  # one kind is sure to have that many
     m = torch.arange(sure, min(n, sure + int(12 * each**0.5) + 40), dtype=torch.float64)
     none_above = torch.special.gammaincc(m + 1, torch.tensor(each, dtype=torch.float64)) ** kinds  # counts as Poisson

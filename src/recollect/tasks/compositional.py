@@ -1,8 +1,8 @@
-"""Compositional recall: keys of two parts, neither of which tells the value on its own.
+"""Compositional recall: keys of two parts, neither of which determines the value alone.
 
 A row picks `parts` first parts and as many second parts, and binds K of their combinations: `a b v` K times, then every
-combination `a b` once, in random order. The answer is read at `b` and is never fed. Every part stands in at least two
-keys, and all values differ, so a model that looks at one part of the key answers parts / K of the questions at best.
+combination `a b` once, in random order. The answer is read at `b` and is never fed. Every part is in at least two
+keys, and all values differ, so a model that looks at one part of the key answers at most parts / K of the queries.
 """
 
 from typing import Literal, Self
@@ -18,7 +18,7 @@ from recollect.tasks.pairs import PairsTask
 
 
 class Compositional(PairsTask):
-    """Compositional recall: two-part keys with values, then every key is asked."""
+    """Compositional recall: two-part keys with values, then every key is queried."""
 
     kind: Literal["compositional"] = "compositional"
     pairs: int = Field(default=16, ge=4)
@@ -33,7 +33,7 @@ class Compositional(PairsTask):
         if not 2 * self.parts <= self.pairs <= self.parts**2:
             raise SpecError(
                 f"compositional: pairs {self.pairs} with parts {self.parts} must be from 2 x parts = {2 * self.parts}, so "
-                f"that no part tells the value on its own, to parts ** 2 = {self.parts**2}"
+                f"that no part alone determines the value, to parts ** 2 = {self.parts**2}"
             )
         if self.parts > self.vocab // 4 - 1 or self.pairs > self.vocab // 2:
             raise SpecError(
@@ -57,11 +57,11 @@ class Compositional(PairsTask):
         K, quarter = self.pairs, self.vocab // 4
         pair = torch.arange(K, device=stream.device)
         first, second = self._cells(stream)
-        written = stream.order(K)  # in which order the keys stand
+        written = stream.order(K)  # the order of the keys
         first = 1 + stream.bijection(quarter - 1)(first.gather(1, written))
         second = quarter + stream.bijection(quarter)(second.gather(1, written))
         values = 2 * quarter + stream.bijection(2 * quarter)(pair)
-        order = stream.order(K)  # which key is asked when
+        order = stream.order(K)  # the order of the queries
         context = torch.stack([first, second, values], dim=2).flatten(1)
         asked = torch.stack([first.gather(1, order), second.gather(1, order)], dim=2).flatten(1)
         positions = (3 * K + 2 * pair + 1).expand(stream.rows, -1)

@@ -31,7 +31,7 @@ class Copy(Task):
     length: int = Field(default=20, ge=1, le=MOST)
     """Letters in the longest string; lengths are uniform between the two."""
     packed: bool = False
-    """Fill a training context with several examples; tests always have one example a row."""
+    """Fill a training context with several examples; tests always have one example per row."""
     context: int = Field(default=220, ge=5, le=MOST)
     """Tokens in a packed row."""
     reverse: bool = False

@@ -1,7 +1,7 @@
 """Duplicate queries: which of several right answers does an n-gram model give (Pantazopoulos et al. 2026)?
 
 The sequence is cut into equal segments; the same query n-gram stands once in each, at a uniform place, each time before
-a different k-gram. The model decodes k tokens on its own. Error rate: the share that match no segment's k-gram.
+a different k-gram. The model decodes k tokens greedily. Error rate: the share that match no segment's k-gram.
 Preference rate of a segment: the share that match its k-gram. Formats and vocabulary are the clean n-gram task's.
 """
 
@@ -47,7 +47,7 @@ class Duplicates(Task):
                 f"cannot hold n + k{more} = {self.segment - self._places + 1} tokens"
             )
         if self.variant == "released" and self.n > self.symbols:
-            raise SpecError(f"duplicates: a query of n = {self.n} different symbols, of which there are {self.symbols}")
+            raise SpecError(f"duplicates: a query of n = {self.n} different symbols, but there are only {self.symbols}")
         if self.symbols**self.k < 2 * self.segments**2:
             raise SpecError(
                 f"duplicates: symbols ** k = {self.symbols**self.k} different answers are too few "

@@ -2,7 +2,7 @@
 
 The context holds K pairs, each a key of 1 to `key_length` tokens followed by a value of 1 to `value_length` tokens.
 Then every pair is repeated once, in random order. Each token of the repeated value is read one token before it stands.
-Two keys may share tokens, and one may begin as another does; as a whole they differ.
+Two keys may share tokens, and one may be a prefix of another; as a whole they differ.
 
 It is not the fuzzy recall of MAD (Poli et al. 2024), where pairs recur through a row of fixed length, and no token
 stands twice in a key or a value.
@@ -21,12 +21,12 @@ from recollect.tasks.pairs import pair_word
 
 
 class Fuzzy(Task):
-    """Fuzzy recall: keys and values of several tokens, then every key is asked. It is not MAD's task."""
+    """Fuzzy recall: keys and values of several tokens, then every key is queried. It is not MAD's task."""
 
     kind: Literal["fuzzy"] = "fuzzy"
     pairs: int = Field(default=8, ge=1)
     """Key-value pairs in a row (K)."""
-    key_length: int = Field(default=3, ge=1)
+    key_length: int = Field(default=3, ge=1, le=MOST)
     """Tokens of the longest key; numbers are uniform from 1 up."""
     value_length: int = Field(default=3, ge=1, le=MOST)
     """Tokens of the longest value; numbers are uniform from 1 up."""
@@ -82,7 +82,9 @@ class Fuzzy(Task):
         key_start = (key_sizes + value_sizes).cumsum(dim=1) - key_sizes - value_sizes
         value_start = key_start + key_sizes
 
-        tokens = torch.zeros(rows, self.row_length + 2, dtype=torch.int64, device=device)  # the last column is refuse
+        tokens = torch.zeros(
+            rows, self.row_length + 2, dtype=torch.int64, device=device
+        )  # the last column is discarded
         for words, start, sizes in ((keys, key_start, key_sizes), (values, value_start, value_sizes)):
             place = torch.arange(words.shape[2], device=device)
             column = (start[..., None] + place).where(place < sizes[..., None], self.row_length + 1)
@@ -110,7 +112,7 @@ class Fuzzy(Task):
         )
 
     def _keys(self, stream: Stream) -> tuple[Tensor, Tensor]:
-        """Keys no two of which are the same, (rows, K, key_length), and their numbers of tokens, (rows, K)."""
+        """Distinct keys, (rows, K, key_length), and their numbers of tokens, (rows, K)."""
         letters, pair = self.vocab // 2 - 1, torch.arange(self.pairs, device=stream.device)
         size = stream.integers(self.pairs, 1, self.key_length + 1)
         code = torch.zeros_like(size)

@@ -83,7 +83,9 @@ class Hops(Task):
         tokens = tokens.scatter(1, column, asked)
 
         answer = (start + hops) % size
-        place = torch.empty_like(written).scatter(1, written, label.expand_as(written))  # where each label's pair stands
+        place = torch.empty_like(written).scatter(
+            1, written, label.expand_as(written)
+        )  # where each label's pair stands
         positions = column[:, 1::2]
         return Batch(
             tokens=tokens,

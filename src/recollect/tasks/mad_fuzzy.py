@@ -103,7 +103,9 @@ class MADFuzzy(Task):
         values = values.pick(origin)
         asked = keys.size[:, :1] + values.size[:, :1]  # (rows, 1), tokens
         room = self.length - asked - self.key_size - self.value_size  # a pair starts below this
-        order, kept = self._order(keys, values, origin, (place * (room - self.key_size - self.value_size + 1)).long(), room)
+        order, kept = self._order(
+            keys, values, origin, (place * (room - self.key_size - self.value_size + 1)).long(), room
+        )
         order = torch.cat([order, torch.zeros_like(asked)], dim=1)  # the asked pair ends the row
         kept = torch.cat([kept, torch.ones_like(kept[:, :1])], dim=1)
         return self._batch(keys.pick(order), values.pick(order), origin.gather(1, order), kept)
@@ -126,7 +128,9 @@ class MADFuzzy(Task):
         size = keys.size + values.size
         end = size[:, 1:].cumsum(dim=1)
         start = end - size[:, 1:]  # (rows, pairs), without the asked pair
-        turn = (start < place).sum(dim=1, keepdim=True)  # the asked pair stands before the first that starts there or later
+        turn = (start < place).sum(
+            dim=1, keepdim=True
+        )  # the asked pair stands before the first that starts there or later
         number = torch.arange(size.shape[1], device=size.device).expand_as(size)
         early = ((origin[:, 1:] == 0) & (number[:, :-1] < turn)).any(dim=1, keepdim=True)  # drawn by chance before
         turn = torch.where(early, size.shape[1] - 1, turn)

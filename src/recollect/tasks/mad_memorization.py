@@ -4,7 +4,7 @@ A row is `key, mark` again and again; the value of the key is read at the mark a
 map: nothing in a row tells it. Keys are the lower half of the ids below the mark, values the upper half.
 """
 
-from functools import cached_property
+from functools import cache
 from typing import ClassVar, Literal
 
 import torch
@@ -52,15 +52,16 @@ class MADMemorization(Task):
             return "mark"
         return f"k{token}" if token < self.keys else f"v{token - self.keys}"
 
-    @cached_property
-    def _values(self) -> Tensor:
-        """The value of each key: (keys,)."""
-        one = rng.stream(self.map, "mad_memorization", torch.zeros(1, dtype=torch.int64))
-        return self.keys + one.bijection(self.vocab - 1 - self.keys)(torch.arange(self.keys))[0]
-
     def sample(self, stream: Stream) -> Batch:
         key = stream.integers(self.length // 2, 0, self.keys)  # (rows, pairs)
         tokens = torch.stack([key, torch.full_like(key, self.vocab - 1)], dim=2).flatten(1)
         positions = torch.arange(1, self.length, 2, device=stream.device).expand_as(key)
-        answers = self._values.to(stream.device)[key]
+        answers = values_of(self.map, self.keys, self.vocab - 1 - self.keys).to(stream.device)[key]
         return Batch(tokens, positions, answers, query=positions - 1, source=torch.full_like(key, -1))
+
+
+@cache
+def values_of(number: int, keys: int, values: int) -> Tensor:
+    """The value token of each key in the map of this number: (keys,)."""
+    one = rng.stream(number, "mad_memorization", torch.zeros(1, dtype=torch.int64))
+    return keys + one.bijection(values)(torch.arange(keys))[0]

@@ -61,7 +61,9 @@ class MADRecall(Task):
         """The value that is most frequent in the row: how often it is right, in 2,048 rows."""
         batch = self.batch(0, "chance", 2048)
         written = batch.answers[:, ::2]  # of each pair, noise included
-        counts = torch.zeros(len(written), self.vocab, dtype=torch.int64).scatter_add(1, written, torch.ones_like(written))
+        counts = torch.zeros(len(written), self.vocab, dtype=torch.int64).scatter_add(
+            1, written, torch.ones_like(written)
+        )
         guess = counts[:, self.keys : 2 * self.keys].argmax(dim=1, keepdim=True) + self.keys
         right = ((batch.answers == guess) & batch.scored).sum(dim=1) / batch.scored.sum(dim=1)
         return right.double().mean().item()

@@ -54,11 +54,15 @@ class MADSelectiveCopy(Task):
 
     def sample(self, stream: Stream) -> Batch:
         answers = stream.integers(self.items, 0, self.vocab - 2)  # (rows, items)
-        before = stream.integers(self.length - 2 * self.items - 1, 0, self.items)  # the item that each blank stands before
+        before = stream.integers(
+            self.length - 2 * self.items - 1, 0, self.items
+        )  # the item that each blank stands before
         blanks = torch.zeros_like(answers).scatter_add(1, before, torch.ones_like(before))
         item = torch.arange(self.items, device=stream.device).expand_as(answers)
         source = item + blanks.cumsum(dim=1)
-        tokens = torch.full((stream.rows, self.length), self.vocab - 2, device=stream.device).scatter(1, source, answers)
+        tokens = torch.full((stream.rows, self.length), self.vocab - 2, device=stream.device).scatter(
+            1, source, answers
+        )
         tokens[:, -self.items - 1] = self.vocab - 1
         positions = self.length - self.items + item
         tags = {"gap": positions - source, "item": item}

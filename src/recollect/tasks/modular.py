@@ -78,7 +78,9 @@ class Modular(Task):
         least, most = self._digits
         count = stream.integers(1, least, most + 1)  # (rows, 1), digits
         digits = stream.integers(most, 0, self.modulus)
-        signs = stream.integers(max(most - 1, 1), 0, 3)[:, : most - 1]  # (rows, most - 1), the operator after each digit
+        signs = stream.integers(max(most - 1, 1), 0, 3)[
+            :, : most - 1
+        ]  # (rows, most - 1), the operator after each digit
         if self.brackets:
             # the operators in the order in which they are carried out: the later, the further out
             rank = stream.order(max(most - 1, 1))[:, : most - 1].where(_up_to(signs, count - 1), -1)
@@ -119,15 +121,21 @@ class Modular(Task):
     ) -> Tensor:
         """The tokens of expressions, without `=`, padded with 0: (rows, length + 1)."""
         rows, most, m = len(digits), digits.shape[1], self.modulus
-        opened = closed = torch.zeros_like(digits)  # brackets that open right before each digit and close right after it
+        opened = closed = torch.zeros_like(
+            digits
+        )  # brackets that open right before each digit and close right after it
         if start is not None and end is not None:
             real = _up_to(signs, count - 1).long()
             opened, closed = opened.scatter_add(1, start, real), closed.scatter_add(1, end, real)
         number = torch.arange(most, device=digits.device)
         place = opened.cumsum(1) + closed.cumsum(1) - closed + 2 * number  # (rows, most), where each digit stands
         inside, refuse = _up_to(digits, count), self.length + 1
-        tokens = torch.zeros(rows, self.length + 2, dtype=torch.int64, device=digits.device)  # the last column is refuse
-        if start is not None:  # what no digit and no operator overwrites is a bracket: which opens if a digit follows it
+        tokens = torch.zeros(
+            rows, self.length + 2, dtype=torch.int64, device=digits.device
+        )  # the last column is refuse
+        if (
+            start is not None
+        ):  # what no digit and no operator overwrites is a bracket: which opens if a digit follows it
             column = torch.arange(self.length + 2, device=digits.device).expand(rows, -1).contiguous()
             length = (place + closed).gather(1, count - 1) + 1
             following = torch.searchsorted(place.where(inside, refuse).contiguous(), column).clamp(max=most - 1)

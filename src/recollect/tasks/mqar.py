@@ -1,6 +1,6 @@
 """Multi-query associative recall (Arora et al. 2023, "Zoology"; Okpekpe & Orvieto 2025, appendix A.2).
 
-A row is `k1 v1 .. kK vK` and then the query region, in which every key is asked once, at an even offset, among filler.
+A row is `k1 v1 .. kK vK` and then the query region, in which every key is queried once, at an even offset, among filler.
 The answer is read at the query token and is never fed.
 """
 
@@ -18,7 +18,7 @@ from recollect.tasks.pairs import PairsTask, Roles, draw_pairs, pair_word
 
 
 class MQAR(PairsTask):
-    """Multi-query associative recall: K key-value pairs, then every key is asked once among filler."""
+    """Multi-query associative recall: K key-value pairs, then every key is queried once among filler."""
 
     kind: Literal["mqar"] = "mqar"
     length: int = Field(default=64, ge=4, le=MOST)
@@ -28,14 +28,14 @@ class MQAR(PairsTask):
     vocab: int = Field(default=8192, ge=4, le=MOST)
     """Token ids. 0 is blank, keys are 1 .. vocab/2-1, values vocab/2 .. vocab-1."""
     power_a: float = Field(default=0.01, gt=0, le=10)
-    """The gap law: query slot g is drawn with p(g) proportional to (g+1)^(power_a-1), without replacement."""
+    """The distribution of gaps: query slot g is drawn with p(g) proportional to (g+1)^(power_a-1), without replacement."""
     filler: Literal["random", "blank"] = "random"
-    """What stands in the query region where no key is asked."""
+    """The tokens of the query region that are not queries."""
     roles: Roles = "split"
     """`split`: keys and values from the two halves of the vocabulary. `shared`: both from all of it."""
     variant: Literal["clean", "zoology"] = "clean"
     """`clean`: filler never equals a key of its row, and any key may take any slot. `zoology`: as in the released
-    generator, slots are drawn in key order (early keys are asked earlier) and filler may equal a key."""
+    generator, slots are drawn in key order (early keys are queried earlier) and filler may equal a key."""
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -65,7 +65,7 @@ class MQAR(PairsTask):
     def _row(
         self, stream: Stream, token: Bijection, keys: Tensor, values: Tensor, written: Tensor, last: Tensor
     ) -> Batch:
-        """The rows that write `values` (rows, writes) to the keys `written` names, then ask every key once.
+        """The rows that write `values` (rows, writes) to the keys `written` names, then query every key once.
 
         `last` (rows, K) is the write that counts for each key.
         """
@@ -75,7 +75,7 @@ class MQAR(PairsTask):
             slot, key = stream.race(_rates(slots, self.power_a), K, ordered=False).sort(dim=1).values, stream.order(K)
         else:  # the first slot drawn is the first key's, and likely ones are drawn first
             slot, key = stream.race(_rates(slots, self.power_a), K).sort(dim=1)
-        positions = context + 2 * slot  # (rows, K), in reading order; `key` is asked there
+        positions = context + 2 * slot  # (rows, K), in reading order; `key` is queried there
 
         tokens = torch.empty(stream.rows, self.length, dtype=torch.int64, device=stream.device)
         tokens[:, 0:context:2], tokens[:, 1:context:2] = keys.gather(1, written), values

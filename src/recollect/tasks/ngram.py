@@ -1,6 +1,6 @@
 """N-gram retrieval (Pantazopoulos et al. 2026, "Retrievit"; Jelassi et al. 2024).
 
-A sequence of i.i.d. symbols, and a query n-gram that stands in it; the answer is the k tokens that follow it there.
+A sequence of i.i.d. symbols, and a query n-gram that occurs in it; the answer is the k tokens that follow it there.
 
     clean    suffix  bos seq bos query q1 q2 query   -> a1 a2 a3       the query occurs once in the sequence
              prefix  query q1 q2 bos seq bos query   -> a1 a2 a3
@@ -252,7 +252,7 @@ def refuse_repeats(task: str, length: int, n: int, symbols: int) -> None:
 
 
 def symbol_word(token: int) -> str:
-    """A token of the clean format as a person would read it."""
+    """A token of the clean format in readable form."""
     if token < SYMBOLS:
         return ("·", "bos", "qry")[token]
     return ascii_letters[token - SYMBOLS] if token < SYMBOLS + len(ascii_letters) else f"s{token - SYMBOLS}"

@@ -1,9 +1,9 @@
 """Noisy recall: associative recall with noise between the pairs.
 
 The context holds K key-value pairs, and tokens of a vocabulary of their own anywhere between them; then every key is
-asked once, in random order. The answer is read at the key and is never fed.
+queried once, in random order. The answer is read at the key and is never fed.
 
-It is not the noisy recall of MAD (Poli et al. 2024), where pairs recur through the row and are asked there.
+It is not the noisy recall of MAD (Poli et al. 2024), where pairs recur through the row and are queried there.
 """
 
 from typing import Literal, Self
@@ -18,7 +18,7 @@ from recollect.tasks.pairs import PairsTask, draw_pairs, pair_word
 
 
 class Noisy(PairsTask):
-    """Noisy recall: key-value pairs scattered among noise, then every key is asked. It is not MAD's task."""
+    """Noisy recall: key-value pairs scattered among noise, then every key is queried. It is not MAD's task."""
 
     kind: Literal["noisy"] = "noisy"
     length: int = Field(default=128, ge=3, le=MOST)
@@ -26,7 +26,7 @@ class Noisy(PairsTask):
     pairs: int = Field(default=8, ge=1)
     """Key-value pairs in a row (K)."""
     vocab: int = Field(default=128, ge=4, le=MOST, multiple_of=2)
-    """Token ids but for the noise. 0 is blank, keys are 1 .. vocab/2-1, values vocab/2 .. vocab-1."""
+    """Token ids other than noise. 0 is blank, keys are 1 .. vocab/2-1, values vocab/2 .. vocab-1."""
     noises: int = Field(default=16, ge=1, le=MOST)
     """Different noise tokens."""
 
@@ -61,7 +61,7 @@ class Noisy(PairsTask):
         # a pair is one item among the noise tokens: place the items, then let each pair take two places
         item = stream.bijection(context - K)(pair).sort(dim=1).values
         written = item + pair  # (rows, K), where each key stands
-        order = stream.order(K)  # (rows, K), which key is asked when
+        order = stream.order(K)  # (rows, K), the order of the queries
         tokens = stream.integers(self.length, self.vocab, self.vocab + self.noises)
         tokens.scatter_(1, written, keys).scatter_(1, written + 1, values)
         tokens[:, context:] = keys.gather(1, order)

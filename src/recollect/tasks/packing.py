@@ -25,7 +25,7 @@ def packed(examples: Batch, size: Tensor, context: int, answers: int) -> Batch:
     trained = in_row(examples.trained & (end <= context).flatten()[:, None])
     order = trained.cumsum(dim=1)  # which answer of the row each one is, counted from 1
     each = torch.arange(trained.shape[1], device=size.device).expand(rows, -1)
-    at = torch.zeros(rows, answers + 1, dtype=torch.int64, device=size.device)  # the first column is refuse
+    at = torch.zeros(rows, answers + 1, dtype=torch.int64, device=size.device)  # the first column is discarded
     at = at.scatter(1, order * trained, each)[:, 1:]  # (rows, answers)
     is_answer = torch.arange(answers, device=size.device) < order[:, -1:]
     begins = start.gather(1, at // examples.answers.shape[1])

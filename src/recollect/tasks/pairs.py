@@ -13,9 +13,9 @@ Roles = Literal["split", "shared"]
 
 
 class PairsTask(Task):
-    """A task whose rows bind K different values to K keys and ask for some of them, one token per answer."""
+    """A task whose rows bind K different values to K keys and query some of them, one token per answer."""
 
-    if TYPE_CHECKING:  # fields of each task, which say in their own words what they are
+    if TYPE_CHECKING:  # fields that each task defines and documents
         pairs: int
         vocab: int
 
@@ -27,7 +27,7 @@ class PairsTask(Task):
 
     @property
     def chance(self) -> float:
-        """Any of the K values that the row's questions can have as answers."""
+        """Any of the K values that the row's queries can have as answers."""
         return 1.0 / self.pairs
 
 
@@ -49,7 +49,7 @@ def draw_pairs(
 
 
 def pair_word(token: int, vocab: int, roles: Roles = "split") -> str:
-    """A key, a value or a blank as a person would read it."""
+    """A key, a value or a blank in readable form."""
     if token == 0:
         return "·"
     if roles == "shared":

@@ -1,7 +1,7 @@
 """Selective copying (Jing et al. 2019; Gu & Dao 2023).
 
 A few symbols stand at random places among blanks; then follow as many marks, and at each mark the next symbol is read,
-in the order in which they stood. The spacing is random, so a fixed filter cannot do it. The answers are never fed.
+in the order of the symbols. The spacing is random, so a fixed filter cannot do it. The answers are never fed.
 
 It is not the selective copying of MAD (Poli et al. 2024), which has one mark and then blanks, and never a blank between
 the last symbol and the mark.

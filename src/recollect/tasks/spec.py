@@ -11,6 +11,18 @@ from recollect.spec.source import is_reference, reference
 from recollect.tasks import TASKS
 from recollect.tasks.base import Task
 
+PRESETS: dict[str, dict[str, Any]] = {
+    f"mqar-{length}-{pairs}": {
+        "kind": "mqar",
+        "length": length,
+        "pairs": pairs,
+        "filler": "blank",
+        "variant": "zoology",
+    }
+    for length, pairs in ((64, 4), (128, 8), (256, 16), (512, 64), (1024, 128), (2048, 256))
+}
+"""Tasks by name: MQAR with 8,192 words as Zoology's figure 2 has it, and with longer rows as RWKV-7 (Peng et al. 2025)."""
+
 
 def task_class(kind: str) -> type[Task]:
     """The class of the task called `kind`."""
@@ -21,7 +33,7 @@ def task_class(kind: str) -> type[Task]:
 
 
 def as_task(value: Any) -> Task:
-    """A task from a task, a kind or a class (all defaults), or a mapping with `kind`."""
+    """A task from a task, a kind or a class (all defaults), or a mapping with `kind`, or with a `preset` to start from."""
     if isinstance(value, Task):
         if type(value).__module__ not in MAIN:
             return value
@@ -31,6 +43,10 @@ def as_task(value: Any) -> Task:
         return task_class(kind).model_validate({**fields, "kind": kind})
     if isinstance(value, str | type):
         value = {"kind": value}
+    if isinstance(value, Mapping) and "preset" in value:
+        if (name := str(value["preset"])) not in PRESETS:
+            raise SpecError(f"unknown preset {name!r} of a task: {nearest(name, PRESETS)}")
+        value = PRESETS[name] | {field: given for field, given in value.items() if field != "preset"}
     if not isinstance(value, Mapping) or not isinstance(value.get("kind"), str | type):
         raise SpecError(f"a task is a kind, a class, or a mapping with a `kind`, got {value!r}: {nearest('', TASKS)}")
     kind = TASKS.name(value["kind"])

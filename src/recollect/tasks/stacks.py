@@ -4,7 +4,8 @@
     pop i x     x is taken off stack i: it is read at i, one token before it stands
 
 Pushes and pops are equally likely, a push is to any stack, a pop from any stack that is not empty; where all are empty, the
-operation is a push. The paper does not state its law of the operations.
+operation is a push, and where a row has no pop yet, its last operation is one. The paper does not state its law of the
+operations.
 """
 
 from typing import ClassVar, Literal
@@ -53,7 +54,7 @@ class Stacks(Task):
         return f"i{stack}" if stack < self.stacks else f"s{stack - self.stacks}"
 
     def sample(self, stream: Stream) -> Batch:
-        n, rows, device = self.operations, stream.rows, stream.device
+        n, device = self.operations, stream.device
         wants_pop = stream.integers(n, 0, 2) == 1
         pushed_to, symbol = stream.integers(n, 0, self.stacks), stream.integers(n, 0, self.symbols)
         popped, stack, source, depth = self._operations(wants_pop, pushed_to, stream.uniform(n))
@@ -92,6 +93,8 @@ class Stacks(Task):
             filled = sizes[:, -1:]
             number = (which[:, i : i + 1] * filled).long() + 1
             pops = wants_pop[:, i : i + 1] & (filled > 0)
+            if i == n - 1:  # every row has a pop
+                pops = pops | ~torch.cat([popped for popped, *_ in found], dim=1).any(dim=1, keepdim=True)
             stack = torch.where(pops, (sizes < number).sum(dim=1, keepdim=True), pushed_to[:, i : i + 1])
             on_top = top.gather(1, stack)
             found.append((pops, stack, on_top, depths.gather(1, stack)))

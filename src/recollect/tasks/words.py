@@ -30,7 +30,7 @@ class Words(Task):
     length: int = Field(default=128, ge=1, le=MOST)
     """Elements in a row."""
     after: int = Field(default=0, ge=0)
-    """How many of the first answers count in the loss only, not in the accuracy: in a longer test, those of the trained length."""
+    """How many of the first answers are left out of the accuracy: in a longer test, those of the trained length."""
 
     accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
 

@@ -1,4 +1,4 @@
-"""What a mixer, a task or an optimiser must keep to, as tests that anyone's own inherit.
+"""Rules that a mixer, a task or an optimiser must satisfy, as tests that a user's own class inherits.
 
     from recollect.testing import MixerConformance
 

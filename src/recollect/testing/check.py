@@ -1,4 +1,4 @@
-"""What a check is: a function that raises AssertionError where a rule is broken."""
+"""A check: a function that raises AssertionError if a rule is broken."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from typing import NamedTuple
 class Check(NamedTuple):
     """One rule. `function` raises AssertionError, saying what and where, if the rule is broken.
 
-    It returns None if the rule holds, and a note if there is nothing to hold ("has no step").
+    It returns None if the rule holds, and a note if the rule does not apply ("has no step").
     """
 
     name: str
@@ -21,7 +21,7 @@ def checks(*functions: Callable[..., str | None]) -> list[Check]:
 
 
 def add_tests(suite: type, rules: list[Check]) -> None:
-    """Give the class `suite` one test method a rule; each calls `suite.hold(rule)`."""
+    """Give the class `suite` one test method per rule; each calls `suite.hold(rule)`."""
     for rule in rules:
 
         def test(self, rule: Check = rule) -> None:
@@ -32,7 +32,7 @@ def add_tests(suite: type, rules: list[Check]) -> None:
 
 
 def skip(note: str) -> None:
-    """Tell pytest that there was nothing to hold. (Only here is pytest needed: the checks run without it.)"""
+    """Skip a test in pytest because its rule does not apply. (Only here is pytest needed: the checks run without it.)"""
     import pytest
 
     pytest.skip(note)

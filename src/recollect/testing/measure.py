@@ -17,7 +17,7 @@ TOLERANCE = 1e-9  # of float64 results, relative to the largest number compared 
 
 
 def build(make: Make, kind: torch.dtype = torch.float64, seed: int = 0) -> nn.Module:
-    """A fresh module, every parameter a little off its start, so that what starts at zero cannot hide a fault."""
+    """A fresh module, with every parameter slightly perturbed, so that a parameter that starts at zero cannot hide a fault."""
     with seeded(seed, "conformance"), torch.no_grad():
         module = make()
         if hasattr(module, "initialise"):
@@ -33,7 +33,7 @@ def numbers(*shape: int, kind: torch.dtype = torch.float64, seed: int = 0) -> Te
 
 
 def results(module: nn.Module, x: Tensor) -> dict[str, Tensor]:
-    """The output and the gradient of each parameter it depends on, each output counting differently. x (batch, ..)."""
+    """The output and the gradient of each parameter it depends on, each output with its own weight. x (batch, ..)."""
     y, weights = module(x), {n: p for n, p in module.named_parameters() if p.requires_grad}
     loss = (y * numbers(*x.shape, kind=x.dtype, seed=1)).sum()
     return _with_gradients(y, loss, weights)

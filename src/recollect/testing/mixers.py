@@ -1,8 +1,8 @@
-"""What a sequence mixer must keep to, one function per rule.
+"""Rules that a sequence mixer must satisfy, one function per rule.
 
 Each takes `make`, which builds the mixer (one that must know its longest row: for 1024 tokens), and the width and length
-of the rows it is given. It raises AssertionError with what is wrong and where, returns None if all is well, and a note
-where there is nothing to hold. Everything runs on the CPU.
+of the rows it is given. It raises AssertionError with what is wrong and where, returns None if the rule holds, and a note
+if it does not apply. Everything runs on the CPU.
 """
 
 import copy
@@ -74,7 +74,7 @@ def causality(make: Make, width: int, length: int, exact: bool = True) -> None:
     module, x = build(make), numbers(2, length, width).requires_grad_()
     allowed = 0.0 if exact and getattr(module, "exact_causality", True) else 1e-10
     y = module(x)
-    apart = max(1, length // 64)  # short rows token by token: a leak may be of one token alone
+    apart = max(1, length // 64)  # short rows token by token: a leak may affect a single token
     for t in sorted({1, 2, *range(3, length, apart), length - 1} & set(range(1, length))):
         changed = x.detach().clone()
         changed[:, t] = 3 * numbers(2, width, seed=t)
@@ -132,7 +132,7 @@ def _cause_of_change(make: Make, width: int, length: int) -> str:
 
 
 def cohort(make: Make, width: int, length: int) -> str | None:
-    """Members trained together under vmap get what each gets alone, and the same bits in any company.
+    """Members trained together under vmap get the same numbers as each alone, and the same bits whatever the other members are.
 
     PyTorch computes sigmoid, silu, softplus, elu and pow by another formula in the last few (under 32) elements of a
     tensor, so tokens are a multiple of 32 here, as in most training; `recollect.ops.activations` has forms that do not.
@@ -159,7 +159,7 @@ def cohort(make: Make, width: int, length: int) -> str | None:
 
 
 def mixing(make: Make, width: int, length: int) -> str | None:
-    """`mix` is linear in its values but for a bias, takes heads of any dim, and does not look ahead."""
+    """`mix` is linear in its values except for a bias, takes heads of any dim, and does not look ahead."""
     module, x = build(make), numbers(2, length, width)
     if not defines(module, "mix"):
         return "has no mix"
@@ -207,8 +207,8 @@ def state_size(make: Make, width: int, length: int) -> str | None:
             for name, value in state.items():
                 assert len(value) == 2, f"state {name!r} is {tuple(value.shape)}: axis 0 must be the batch, here 2"
             held = {name: value[0].numel() for name, value in state.items() if value.is_floating_point()}
-            said = call(module, "state_size", t + 1)
-            assert said == sum(held.values()), f"state_size({t + 1}) says {said}, the state holds {held}"
+            claimed = call(module, "state_size", t + 1)
+            assert claimed == sum(held.values()), f"state_size({t + 1}) says {claimed}, the state holds {held}"
     return None
 
 
@@ -252,7 +252,7 @@ MIXER_CHECKS: list[Check] = checks(
 
 
 class MixerConformance:
-    """Tests for a mixer of your own: inherit, call the class Test.., and set `mixer` and `options` or define `make`."""
+    """Tests for your own mixer: inherit, call the class Test.., and set `mixer` and `options` or define `make`."""
 
     mixer: ClassVar[Any] = None
     """The class to build."""

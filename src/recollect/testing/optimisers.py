@@ -1,7 +1,7 @@
-"""What an optimiser must keep to, one function a rule.
+"""Rules that an optimiser must satisfy, one function per rule.
 
-Each takes an optimiser, raises AssertionError with what is wrong and where, and returns None, or a note where there is nothing
-to hold. They train members of a small made-up model on quadratics, every member with numbers of its own.
+Each takes an optimiser, raises AssertionError with what is wrong and where, and returns None, or a note if the
+rule does not apply. They train members of a small made-up model on quadratics, every member with its own numbers.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class Trial:
         return [*groups, Group(tuple(self.frozen), still, clips)] if self.frozen else groups
 
     def train(self, first: int, last: int, tensors: bool = False) -> "Trial":
-        """Take these steps; with their numbers as tensors, as inside a CUDA graph, where that is asked for."""
+        """Take these steps; with their numbers as tensors, as inside a CUDA graph, if `tensors`."""
         for number in range(first, last + 1):
             grads = {name: p - self.targets[name] for name, p in self.params.items()}
             asked = torch.tensor(float(number), dtype=torch.float64) if tensors else number
@@ -83,7 +83,7 @@ def in_place(optimiser: Optimiser) -> None:
 
 
 def company(optimiser: Optimiser) -> None:
-    """A member's numbers are the same to the bit whoever is beside it."""
+    """A member's numbers are the same to the bit whatever the other members are."""
     together = Trial([optimiser] * 8, range(8)).train(1, STEPS).results()
     for rows in ([3, 3], [5, 1, 6]):
         few = Trial([optimiser] * len(rows), rows).train(1, STEPS).results()
@@ -119,7 +119,7 @@ def rates(optimiser: Optimiser) -> None:
 
 
 def resumes(optimiser: Optimiser) -> None:
-    """Stopped after any step and gone on with from parameters and state alone, training is the same to the bit."""
+    """Training that is stopped after any step and resumed from parameters and state is the same to the bit."""
     whole = Trial([optimiser] * 4, range(4)).train(1, 2 * STEPS).results()
     first, second = Trial([optimiser] * 4, range(4)).train(1, STEPS), Trial([optimiser] * 4, range(4))
     for part, tensors in {"params": first.params, **first.state}.items():
@@ -146,7 +146,7 @@ def capturable(optimiser: Optimiser) -> None:
 
 
 def outlined(optimiser: Optimiser) -> None:
-    """The bytes of the state are counted without memory behind it, and are those of the state."""
+    """The bytes of the state are counted without allocating it, and are those of the state."""
     params = {name: torch.empty(shape, dtype=torch.float64, device="meta") for name, shape in SHAPES.items()}
     counted = optimiser.state_bytes(params)
     held = sum(t.nbytes for part in Trial([optimiser], [0]).state.values() for t in part.values())
@@ -157,7 +157,7 @@ OPTIMISER_CHECKS: list[Check] = checks(in_place, company, own_numbers, rates, re
 
 
 class OptimiserConformance:
-    """Tests for an optimiser of your own: inherit, call the class Test.., and set `optimiser`."""
+    """Tests for your own optimiser: inherit, call the class Test.., and set `optimiser`."""
 
     optimiser: Optimiser
 

@@ -1,7 +1,7 @@
-"""What a task must keep to, one function a rule.
+"""Rules that a task must satisfy, one function per rule.
 
 Each takes a task and how many rows to look at, raises AssertionError with what is wrong and where, and returns None,
-or a note where there is nothing to hold. An answer *counts* if it is trained or scored; others are padding.
+or a note if the rule does not apply. An answer *counts* if it is trained or scored; others are padding.
 """
 
 import json
@@ -58,7 +58,7 @@ def tokens(task: Task, rows: int = 64) -> None:
 
 
 def positions(task: Task, rows: int = 64) -> None:
-    """Answers are read within the row, in reading order, and questions stand within the row."""
+    """Answers are read within the row, in reading order, and queries are within the row."""
     batch, length = task.batch(0, "train", rows), task.row_length
     counted = _counted(batch)
     outside = (batch.positions < 0) | (batch.positions >= length)
@@ -67,13 +67,11 @@ def positions(task: Task, rows: int = 64) -> None:
     backwards = (batch.positions[:, 1:] < least) & counted[:, 1:] & counted[:, :-1]
     before = batch.positions[:, :-1]
     _none(backwards, "the next answer is not read further on", position=before, next=batch.positions[:, 1:])
-    _none(
-        (batch.query < -1) | (batch.query >= length), f"a question stands outside the row of {length}", at=batch.query
-    )
+    _none((batch.query < -1) | (batch.query >= length), f"a query is outside the row of {length}", at=batch.query)
 
 
 def sources(task: Task, rows: int = 64) -> None:
-    """Where a source is named it holds the answer, and comes before the place where the answer is read."""
+    """A source holds the answer, and comes before the position where the answer is read."""
     batch = task.batch(0, "train", rows)
     source, named = batch.source, (batch.source >= 0) & _counted(batch)
     outside = ((source < -1) | (source >= task.row_length)) & _counted(batch)
@@ -99,7 +97,7 @@ def answerable(task: Task, rows: int = 64, keyed: bool = False) -> str | None:
     _none(counted & (batch.source < 1), "unanswerable: no source", asked=asked, answer=batch.answers)
     key = batch.tokens.gather(1, (batch.source - 1).clamp(min=0))
     _none(
-        counted & (key != asked), "unanswerable: another token is asked than the one before the source",
+        counted & (key != asked), "unanswerable: the query is not the token before the source",
         position=batch.positions, asked=asked, source=batch.source, before=key,
     )  # fmt: skip
     return None
@@ -120,7 +118,7 @@ def alignment(task: Task, rows: int = 64) -> None:
     if further.any() and (run & ~right).any():
         late = (fed(2) == batch.answers)[further]
         assert not late.all(), "off by one: every answer is the token after the next, counted from where it is read"
-    if right.sum() > run.sum() / 2:  # answers are fed
+    if right.sum() > 0.75 * run.sum():  # answers are fed; of two symbols every other one is right by chance
         _none(run & ~right, "the token fed next is not the answer", position=now, next=fed(1), answer=batch.answers)
 
 
@@ -146,7 +144,7 @@ def company(task: Task, rows: int = 64) -> None:
 
 
 def own_randomness(task: Task, rows: int = 64) -> None:
-    """Sampling draws from its stream alone: the global generators of torch, numpy and Python stay where they are."""
+    """Sampling draws from its stream alone: the global generators of torch, numpy and Python do not change."""
 
     def states() -> dict[str, bytes]:
         found = {"torch": torch.get_rng_state().tolist(), "numpy": np.random.get_state(), "random": random.getstate()}  # noqa: NPY002
@@ -172,7 +170,7 @@ TASK_CHECKS: list[Check] = checks(
 
 
 class TaskConformance:
-    """Tests for a task of your own: inherit, call the class Test.., and set `task`."""
+    """Tests for your own task: inherit, call the class Test.., and set `task`."""
 
     task: Task
     rows: int = 64

@@ -1,10 +1,10 @@
-"""Snapshots of a cohort in training, so that a stop costs a minute and not the cohort.
+"""Snapshots of a cohort in training, so that a crash costs a minute and not the whole cohort.
 
-A snapshot holds all that a cohort is: step, parameters, the optimiser's state, running sums, curves, slices, seconds, notes,
-and the embeddings held so far where a run keeps them.
+A snapshot holds the whole state of a cohort: step, parameters, the optimiser's state, running sums, curves, slices, seconds,
+notes, and the embeddings held so far where a run keeps them.
 There is no generator to save, as all randomness is a stateless hash of (seed, purpose, step, row). It is a safetensors
-file with JSON in its header, the members on axis 0 of every tensor and on the CPU, so it goes on on any device, and any
-of its members can go on without the others.
+file with JSON in its header, the members on axis 0 of every tensor and on the CPU, so training can continue on any device, and
+any of its members can continue without the others.
 """
 
 import json
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EVERY = 60.0
 """Seconds between snapshots of a cohort: what a crash may cost."""
 SHARE = 0.05
-"""The share of the time that snapshots may take: large models have them more rarely."""
+"""The share of the time that snapshots may take: large models are saved less often."""
 _FORMAT = 1
 _HEADER = "recollect"
 
@@ -40,11 +40,9 @@ def snapshot(cohort: "Cohort", step: int) -> bytes:
 
 
 def restore(cohort: "Cohort", data: bytes) -> int:
-    """Put a new cohort where the snapshot's members of the same names were; gives the number of steps done."""
+    """Load the state of the snapshot's members of the same names into a new cohort; returns the number of steps done."""
     try:
-        saved = safetensors.torch.load(data)
-        size = int.from_bytes(data[:8], "little")
-        header = header_of(json.loads(data[8 : 8 + size]).get("__metadata__"))
+        saved, header = safetensors.torch.load(data), _header(data)
         rows = [header["runs"].index(run.id) for run in cohort.runs]
         cohort.members.restore(saved, rows)
         cohort.records.restore(header, rows)
@@ -55,6 +53,16 @@ def restore(cohort: "Cohort", data: bytes) -> int:
         return header["step"]
     except (SafetensorError, ValueError, KeyError, TypeError, IndexError) as error:
         raise CheckpointError(f"{type(error).__name__}: {error}") from None
+
+
+def runs_in(data: bytes) -> list[str]:
+    """The ids of the runs of a snapshot."""
+    return _header(data)["runs"]
+
+
+def _header(data: bytes) -> dict[str, Any]:
+    size = int.from_bytes(data[:8], "little")
+    return header_of(json.loads(data[8 : 8 + size]).get("__metadata__"))
 
 
 def header_of(metadata: dict[str, str] | None) -> dict[str, Any]:

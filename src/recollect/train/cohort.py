@@ -3,8 +3,8 @@
 The members' parameters are stacked on axis 0. The plain model runs for all of them at once under vmap; the sum of their
 losses is differentiated once; one optimiser step moves them all, each with its own rates. On a CPU this pays only where a
 model is so small that PyTorch's overhead per operation decides; larger ones are trained one member after another, whose
-numbers then stay in the cache. A member's numbers do not depend on its company: on the CPU to the bit, as long as vmap never
-runs for one member (train/members.py sees to that).
+numbers then stay in the cache. A member's numbers do not depend on the other members: on the CPU to the bit, as long as vmap
+never runs for one member (train/members.py sees to that).
 """
 
 import warnings
@@ -37,7 +37,7 @@ quarter of it, training twelve at once takes 0.6 times the time of one after ano
 
 
 class Gradients(NamedTuple):
-    """What a step forward and backward gives, the members on axis 0."""
+    """The result of a forward and a backward pass, the members on axis 0."""
 
     losses: Tensor
     hits: Tensor
@@ -48,13 +48,11 @@ class Gradients(NamedTuple):
 
 
 class Cohort:
-    """Runs in training: `len(cohort)` of them. `members` has their tensors, `records` what is known of each so far."""
+    """Runs in training: `len(cohort)` of them. `members` has their tensors, `records` what has been measured so far."""
 
     def __init__(self, runs: Sequence[RunSpec], device: torch.device):
-        if len({run.shape for run in runs}) != 1:
-            raise ValueError(
-                f"a cohort needs runs of one shape, and these {len(runs)} have {len({r.shape for r in runs})}"
-            )
+        if (shapes := len({run.shape for run in runs})) != 1:
+            raise ValueError(f"a cohort needs runs of one shape, and these {len(runs)} have {shapes}")
         prepare(device)
         run = runs[0]
         self.device, self.task, self.spec = device, run.task, run.train
@@ -103,7 +101,9 @@ class Cohort:
         for members, found in self.gradients(inputs):
             self.move(members, found, inputs)
             columns = [torch.ones_like(found.losses), found.losses, found.hits, found.norms]
-            members.sums += torch.stack(columns, dim=1).double()  # averaged later, without waiting for the device now
+            members.sums += torch.stack(columns, dim=1).to(
+                members.sums.dtype
+            )  # averaged later, without waiting for the device now
 
     def gradients(self, inputs: Inputs) -> Iterator[tuple[Members, Gradients]]:
         """Members and their gradients at a training step: all at once, or one after another."""
@@ -119,7 +119,7 @@ class Cohort:
                 yield self.members, together
                 return
         for i, one in enumerate(self.members.each()):
-            alone = self._alone(one, inputs, i)  # a model that is broken altogether raises its own error here
+            alone = self._alone(one, inputs, i)  # a model that fails in any case raises its own error here
             if failed and i == 0:
                 self._note(f"cannot be batched ({_first_line(failed)}); its members train one after another")
             yield one, alone
@@ -163,8 +163,8 @@ class Cohort:
             self.replay = Replay(self._step, self.device)
 
     def keep(self, stay: list[int], compiled_anew: bool = True) -> None:
-        """Let the other runs leave. A compiled cohort keeps its places, or, where it may be compiled anew, until half are
-        free."""
+        """Keep these runs only. A compiled cohort keeps its number of rows, or, where it may be compiled again, until half of
+        them are free."""
         taken = self.members.places if self.compiled is not None else 0
         wanted = places(len(stay), taken) if compiled_anew else taken
         if len(stay) == len(self) and wanted == taken:
@@ -174,7 +174,7 @@ class Cohort:
         self.replay = Replay(self._step, self.device)  # the old one's tensors are gone
 
     def evaluated(self) -> Parameters:
-        """The parameters to be measured and kept: the runs' on the first rows."""
+        """The parameters to measure and to save, the runs on the first rows."""
         return self.members.evaluated()
 
     def measures(self, task: Task, runs: Sequence[int], rows: int, sliced: bool, purpose: str) -> Measures:
@@ -193,7 +193,7 @@ class Cohort:
         return found.of_first(len(runs))
 
     def _rows(self, task: Task, rows: int, purpose: str) -> EvaluationRows:
-        """The rows to measure on; those of validation, which are measured again and again, are made once."""
+        """The rows to measure on; those of validation, which are used many times, are drawn once."""
         if purpose != "valid":
             return EvaluationRows(task, self.members.seeds, purpose, rows)
         if self._validation is None:
@@ -255,8 +255,8 @@ class Cohort:
 
 
 def batched(run: RunSpec, device: torch.device) -> bool:
-    """Whether runs of this shape are trained at once: a matter of the specification, never of timing, so that a run's numbers
-    are the same on every machine of a kind."""
+    """Whether runs of this shape are trained at once: the specification decides, never timing, so that a run's numbers are the
+    same on every machine of a kind."""
     return device.type != "cpu" or run.train.batch * run.task.row_length * run.model.width < SMALL
 
 
@@ -281,7 +281,7 @@ def _norms(grads: Sequence[Tensor]) -> Tensor:
 
 
 def _state_size(model: Model, length: int) -> int | None:
-    """Elements of the recurrent state after so many tokens, where every mixer tells."""
+    """Elements of the recurrent state after so many tokens, where every mixer defines it."""
     try:
         return model.state_size(length)
     except (AttributeError, TypeError):
@@ -289,7 +289,7 @@ def _state_size(model: Model, length: int) -> int | None:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that fewer members at once could have been trained."""
+    """Whether an error means that memory is too small, so that fewer members may fit."""
     words = ("out of memory", "not enough memory", "can't allocate memory", "alloc_failed")
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)

@@ -1,10 +1,11 @@
-"""Rows for a cohort: which row numbers a step takes, and the batch they stand for, for all seeds at once."""
+"""Rows for a cohort: the row numbers of a step, and their batch, for all seeds at once."""
 
 import torch
 from torch import Tensor
 
 from recollect import rng
 from recollect.tasks.base import Batch, Task
+from recollect.train.device import drawing_device
 from recollect.train.spec import TrainSpec
 
 AHEAD = 2**22
@@ -18,20 +19,20 @@ def training_rows(spec: TrainSpec, seeds: Tensor, step: int, steps: int = 1) -> 
     if not spec.train_rows:
         return example.expand(len(seeds), -1)
     epoch, place = example // spec.train_rows, example % spec.train_rows
-    shuffles = rng.stream(seeds.repeat_interleave(len(epoch)), "shuffle", epoch.repeat(len(seeds)))  # one an example
+    shuffles = rng.stream(seeds.repeat_interleave(len(epoch)), "shuffle", epoch.repeat(len(seeds)))  # one per example
     rows = shuffles.bijection(spec.train_rows)(place.repeat(len(seeds))[:, None])
     return rows.view(len(seeds), -1)
 
 
 def sample(task: Task, seeds: Tensor, purpose: str, rows: Tensor) -> Batch:
     """The rows (seeds, n) of each seed: a batch whose tensors begin with (seeds, n)."""
-    n = rows.shape[1]
-    batch = task.sample(rng.stream(seeds.repeat_interleave(n), purpose, rows.flatten()))
-    return batch.map(lambda x: x.unflatten(0, (len(seeds), n)))
+    n, place = rows.shape[1], drawing_device(seeds.device)
+    batch = task.sample(rng.stream(seeds.to(place).repeat_interleave(n), purpose, rows.to(place).flatten()))
+    return batch.map(lambda x: x.unflatten(0, (len(seeds), n)).to(seeds.device))
 
 
 class Feed:
-    """The batches of training, one a step: drawn as they are asked for, on a GPU those of several steps at once.
+    """The batches of training, one per step, drawn when needed; on a GPU those of several steps at once.
 
     A draw is hundreds of small operations, and some wait for a result: too many for a GPU to do before each step.
     """
@@ -45,7 +46,7 @@ class Feed:
     def __call__(self, step: int) -> Batch:
         """The batch of a step: each tensor (seeds, batch, ..)."""
         if self.drawn is None or not 0 <= step - self.first < self.ahead:
-            rows = training_rows(self.spec, self.seeds, step, self.ahead)
+            rows = training_rows(self.spec, self.seeds.to(drawing_device(self.seeds.device)), step, self.ahead)
             drawn = sample(self.task, self.seeds, "train", rows)
             self.first, self.drawn = step, drawn.map(lambda x: x.unflatten(1, (self.ahead, -1)))
         return self.drawn.map(lambda x: x[:, step - self.first])

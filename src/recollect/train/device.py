@@ -15,7 +15,7 @@ def cores() -> int:
 
 
 def choose_device(device: str) -> str:
-    """A device that is there; `auto` is a GPU where there is one."""
+    """An available device; `auto` is a GPU where there is one."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if device in ("cuda", *gpus("cuda")):
@@ -24,8 +24,29 @@ def choose_device(device: str) -> str:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise SpecError(f"device {device!r} cannot be used ({reason}); choose auto, cpu, cuda or cuda:N") from None
+        raise SpecError(f"device {device!r} cannot be used ({reason}); choose auto, cpu, cuda, cuda:N or mps") from None
     return device
+
+
+def check_precision(device: str, precision: str) -> None:
+    """Refuse what a device cannot compute in: an Apple GPU (`mps`) trains in float32."""
+    if device == "mps" and precision != "float32":
+        raise SpecError(f"precision {precision!r}: device 'mps' trains in float32 only; choose that, or --device cpu")
+
+
+def has_float64(device: torch.device) -> bool:
+    """Whether a device computes in float64: all but Apple's GPUs do."""
+    return device.type != "mps"
+
+
+def sum_dtype(device: torch.device) -> torch.dtype:
+    """The type of running sums and of the members' numbers on a device: float64 where there is one."""
+    return torch.float64 if has_float64(device) else torch.float32
+
+
+def drawing_device(device: torch.device) -> torch.device:
+    """Where the rows for a device are drawn: that takes float64, so for an Apple GPU it is the CPU, with the same rows."""
+    return device if has_float64(device) else torch.device("cpu")
 
 
 @contextmanager
@@ -44,7 +65,7 @@ def matmul_precision(precision: str) -> Iterator[None]:
     """Let float32 products on a GPU be rounded as `torch.set_float32_matmul_precision` says. It is a setting of the whole
     process, so it is put back."""
     before = None
-    with suppress(RuntimeError):  # PyTorch does not tell where it was set in its newer way as well
+    with suppress(RuntimeError):  # PyTorch raises where it was also set by its newer interface
         before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(precision)
     try:

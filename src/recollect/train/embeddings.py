@@ -1,8 +1,8 @@
-"""Embeddings remembered during training, at equal shares of each run's own length.
+"""Snapshots of embeddings during training, at equal shares of each run's own length.
 
-When a run ends is not known beforehand (it may be solved early), so more are held than are kept: as the run goes on, every
-second one is let go. With `snapshots: 4`, 8 to 16 evenly spaced ones are held, and the kept ones are at most a sixteenth of
-the run away from 25, 50 and 75 %; exactly there where a run goes its whole length. Each says at which step it was taken.
+The end of a run is not known in advance (it may be solved early), so more are held than are saved: as the run continues, every
+second one is dropped. With `snapshots: 4`, 8 to 16 evenly spaced ones are held, and those saved are at most a sixteenth of
+the run away from 25, 50 and 75 %; exactly there if a run goes its whole length. Each records its step.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,9 +17,9 @@ from recollect.train.spec import TrainSpec
 TABLES = {"embedding.weight": "input", "head.weight": "output"}
 """Parameters that are embeddings, and what they are called; a tied head has none of its own."""
 FINEST = 64
-"""How many times as many moments there are at which an embedding may be taken as are asked for."""
+"""Times at which embeddings may be recorded, per snapshot requested."""
 HELD = 4
-"""How many times as many are held at most."""
+"""The most embeddings that are held, per snapshot requested."""
 
 Tables = dict[str, Tensor]
 """By name: (members, tokens, width)."""
@@ -35,7 +35,7 @@ class Album:
         self.held: dict[int, tuple[int, Tables]] = {}  # by moment: the step, and what was taken there
 
     def take(self, params: Callable[[], Tables], step: int) -> None:
-        """Remember the embeddings after this step, if it is one of the moments; else they are not computed."""
+        """Record the embeddings after this step if it is one of the moments; else `params` is not called."""
         moment, before = (at * self.moments // self.total for at in (step, step - 1))
         apart = min(self.held, default=1)
         if not self.asked or moment == before or moment % apart:
@@ -50,7 +50,7 @@ class Album:
         return {name: params[path][:, rows].float().cpu().clone() for path, name in TABLES.items() if path in params}
 
     def kept(self, params: Tables, step: int, member: int) -> list[tuple[float, int, bytes]]:
-        """What is kept of a member that ends at this step: share of its length, step, and the tables as safetensors."""
+        """What is saved of a member that ends at this step: share of its length, step, and the tables as safetensors."""
         if not self.asked:
             return []
         taken = [*self.held.values(), (step, self.of(params))]
@@ -70,7 +70,7 @@ class Album:
                 tables[name] = tables[name][index]
 
     def tensors(self) -> Tables:
-        """All that is held, by a name that tells moment, step and table: for a checkpoint."""
+        """All that is held, by a name with moment, step and table: for a checkpoint."""
         return {
             f"album.{moment}.{step}.{name}": table
             for moment, (step, tables) in self.held.items()

@@ -1,4 +1,4 @@
-"""What a cohort tells while it trains."""
+"""The events that a cohort yields while it trains."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -10,7 +10,7 @@ Ending = Literal["finished", "solved", "diverged", "hopeless"]
 
 @dataclass
 class Ended:
-    """A run that ended, with everything it leaves behind."""
+    """A run that ended, with all its results."""
 
     run: RunSpec
     status: Ending
@@ -28,18 +28,18 @@ class Ended:
     """How many parameters the model has."""
     state_size: int | None = None
     """Elements of the recurrent state of one sequence after the longest row of the task it is tested on; None where a mixer
-    does not tell."""
+    does not define it."""
     notes: list[str] = field(default_factory=list)
     """What a reader of the result should know."""
     weights: bytes | None = None
-    """The trained parameters as safetensors, where they were asked for."""
+    """The trained parameters as safetensors, where they were requested."""
     snapshots: list[tuple[float, int, bytes]] = field(default_factory=list)
-    """Embeddings, where they were asked for: share of the run's length, step, and tables as safetensors."""
+    """Embeddings, where they were requested: share of the run's length, step, and tables as safetensors."""
 
 
 @dataclass
 class Measured:
-    """A measurement of the whole cohort, for those who watch."""
+    """A measurement of the whole cohort, for progress displays."""
 
     step: int
     steps: int

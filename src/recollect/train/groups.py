@@ -2,8 +2,8 @@
 
     groups: {"*.A_log|*.dt_proj.*": {lr: 0.1, weight_decay: 0}}
 
-A pattern has `*` for any characters and `|` between alternatives; `!` in front of an alternative takes parameters out. What no
-pattern matches has the numbers as they are.
+A pattern has `*` for any characters and `|` between alternatives; `!` in front of an alternative takes parameters out.
+Parameters that no pattern matches have factor 1.
 """
 
 import math
@@ -33,7 +33,7 @@ PRESETS: dict[str, dict[str, Factors]] = {
 
 
 def as_groups(value: Any) -> Any:
-    """What a specification gives as its groups, checked: a preset's name, or factors by pattern."""
+    """The groups of a specification, checked: a preset's name, or factors by pattern."""
     if isinstance(value, str) and value not in PRESETS:
         raise SpecError(f"unknown preset {value!r} of groups: {nearest(value, PRESETS)}; or a mapping of patterns")
     if not isinstance(value, Mapping):
@@ -53,7 +53,7 @@ def table_of(groups: str | Mapping[str, Factors]) -> Mapping[str, Factors]:
 
 
 def check_factors(groups: str | Mapping[str, Factors], optimiser: Optimiser) -> None:
-    """Refuse factors of numbers that the optimiser does not have, and those that it cannot have."""
+    """Refuse factors of numbers that the optimiser does not have, and factors that make a number invalid."""
     known = ("lr", *optimiser.per_member())
     for pattern, factors in table_of(groups).items():
         for name, factor in factors.items():
@@ -75,7 +75,7 @@ def check_run(run: "RunSpec") -> None:
 
 @lru_cache(maxsize=64)
 def _parameters(model: str, vocabulary: int, length: int) -> dict[str, Tensor]:
-    """The parameters of a model by name, without memory behind them where its parts can be built so."""
+    """The parameters of a model by name, without memory for them where its parts can be built that way."""
     return dict(outline(ModelSpec.model_validate_json(model), vocabulary, length).named_parameters())
 
 

@@ -1,7 +1,7 @@
 """Loss and accuracy at answer positions.
 
-Where several answers are as good (a batch with candidates), a model is judged by what it decodes on its own: it is right where
-that is one of them, and slices with the tag `chosen.s` count which of the s it was, s itself standing for none.
+Where several answers are correct (a batch with candidates), a model is judged by what it decodes greedily: it is right if that is
+one of them, and slices with the tag `chosen.s` count which of the s it was; the value s means none.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,6 +13,7 @@ from torch import Tensor
 from recollect.ops.answer_loss import cross_entropy
 from recollect.tasks.base import Batch, Task
 from recollect.train.data import sample
+from recollect.train.device import sum_dtype
 
 _LOGITS = 2**22
 """How many logits of one member a pass over rows may hold on a CPU, where it must not depend on how many members there are."""
@@ -24,7 +25,7 @@ _HELD = 2**22
 
 @dataclass
 class Measures:
-    """What a measurement found, member by member: each (members,)."""
+    """The result of a measurement, per member: each (members,)."""
 
     loss: Tensor
     """Mean cross-entropy, in nats."""
@@ -82,38 +83,40 @@ class EvaluationRows:
 def measure(forward: Forward, rows: EvaluationRows, member_seed: Tensor, sliced: bool) -> Measures:
     """Loss and accuracy of each member on the rows of its seed, `rows.seeds[member_seed]`."""
     task = rows.task
-    loss = count = answers = whole = torch.zeros(len(member_seed), dtype=torch.float64, device=member_seed.device)
+    dtype = sum_dtype(member_seed.device)
+    loss = count = answers = whole = torch.zeros(len(member_seed), dtype=dtype, device=member_seed.device)
     slices: dict[str, tuple[Tensor, Tensor]] = {}
     for batch in rows.passes(member_seed):
         logits = forward(batch.tokens, batch.positions)
-        said = logits.argmax(-1)  # (members, rows, answers)
+        predicted = logits.argmax(-1)  # (members, rows, answers)
         if batch.candidates is None:
-            right = (said == batch.answers) & batch.scored
+            right = (predicted == batch.answers) & batch.scored
         else:
-            right, chosen = _nearest(_decoded(forward, batch, said), batch.candidates)
+            right, chosen = _nearest(_decoded(forward, batch, predicted), batch.candidates)
             batch.tags = {**batch.tags, f"chosen.{batch.candidates.shape[2]}": chosen[..., None]}
-        losses = cross_entropy(logits, batch.answers).double() * batch.trained
+        losses = cross_entropy(logits, batch.answers).to(dtype) * batch.trained
         loss, count = loss + losses.sum((1, 2)), count + batch.trained.sum((1, 2))
-        answers = answers + (right.sum(-1) / batch.scored.sum(-1)).double().sum(1)
+        answers = answers + (right.sum(-1) / batch.scored.sum(-1)).to(dtype).sum(1)
         whole = whole + (right | ~batch.scored).all(-1).sum(1)
         if sliced:
             _add_slices(slices, task, batch, right)
     return Measures(loss / count, answers / rows.rows, whole / rows.rows, slices)
 
 
-def _decoded(forward: Forward, batch: Batch, said: Tensor) -> Tensor:
-    """What each model answers greedily, fed its own answers: (members, rows, answers). `said` is right in its first."""
-    tokens, answers = batch.tokens, [said[..., :1]]
-    for i in range(1, said.shape[-1]):
+def _decoded(forward: Forward, batch: Batch, predicted: Tensor) -> Tensor:
+    """What each model decodes greedily, fed its own answers: (members, rows, answers). The first of `predicted` is decoded
+    already."""
+    tokens, answers = batch.tokens, [predicted[..., :1]]
+    for i in range(1, predicted.shape[-1]):
         tokens = tokens.scatter(-1, batch.positions[..., i : i + 1], answers[-1])
         answers.append(forward(tokens, batch.positions).argmax(-1)[..., i : i + 1])
     return torch.cat(answers, dim=-1)
 
 
-def _nearest(said: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
+def _nearest(predicted: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
     """Which tokens match the candidate that most of them match (members, rows, answers), and its number, or their count
     where it does not match in full (members, rows)."""
-    match = said[:, :, None] == candidates  # (members, rows, candidates, answers)
+    match = predicted[:, :, None] == candidates  # (members, rows, candidates, answers)
     best = match.sum(-1).argmax(-1)
     right = match.gather(2, best[..., None, None].expand(-1, -1, 1, match.shape[-1]))[:, :, 0]
     return right, torch.where(right.all(-1), best, candidates.shape[2])
@@ -121,7 +124,7 @@ def _nearest(said: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
 
 def _add_slices(slices: dict[str, tuple[Tensor, Tensor]], task: Task, batch: Batch, right: Tensor) -> None:
     for name, tag in batch.tags.items():
-        if task.accuracy == "rows":  # a row is right or wrong as a whole, and its first tag speaks for it
+        if task.accuracy == "rows":  # a row is right or wrong as a whole, and its first tag counts
             value, hit = tag[..., 0], (right | ~batch.scored).all(-1)
             scored = torch.ones_like(hit)
         else:
@@ -131,10 +134,10 @@ def _add_slices(slices: dict[str, tuple[Tensor, Tensor]], task: Task, batch: Bat
 
 
 def _counts(value: Tensor, weight: Tensor) -> Tensor:
-    """How much weight each value has, member by member: (members, values). What has no value (-1) is left out."""
+    """The weight of each value, per member: (members, values). Entries without a value (-1) are left out."""
     members, values = len(value), max(int(value.max()) + 1, 1)
     offset = torch.arange(members, device=value.device).view(-1, *(1,) * (value.dim() - 1)) * values
-    weights = (weight & (value >= 0)).flatten().double()
+    weights = (weight & (value >= 0)).flatten().to(sum_dtype(value.device))
     counts = torch.bincount((value.clamp(min=0) + offset).flatten(), weights=weights, minlength=members * values)
     return counts.view(members, values).long()
 

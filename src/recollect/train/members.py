@@ -1,8 +1,8 @@
 """The members of a cohort as stacked tensors: parameters, optimiser state and numbers, axis 0 the member.
 
-A product of one matrix has other last bits than one of several, so a lone run that is trained by vmap is accompanied by a copy
-of itself. Compiled code serves one number of members only, so the places of runs that leave are filled with copies too. The first
-`len(members)` rows of every tensor are the runs; the rows after them are never read.
+A batched product of one matrix differs in its last bits from one of several, so a single run that is trained by vmap is paired
+with a copy of itself. Compiled code works for one number of members only, so the rows of runs that end are filled with copies
+too. The first `len(members)` rows of every tensor are the runs; the rows after them are never read.
 """
 
 import copy
@@ -12,12 +12,13 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from recollect.train.device import sum_dtype
 from recollect.train.groups import factors_of
 from recollect.train.optimisers.base import Group, Parameters
 from recollect.train.spec import RunSpec
 
 _SECTIONS = ("params", "sums", "album")
-"""Names in a checkpoint that are not an optimiser's to give."""
+"""Names in a checkpoint that an optimiser's state may not use."""
 
 
 class Members:
@@ -29,7 +30,7 @@ class Members:
         self.optimiser = runs[0].train.built_optimiser
         self._views: list[Self] = []
         seeds, specs = list(starts), [run.train for run in self._with_copies(runs, 0)]
-        self.seeds = torch.tensor(seeds, device=device)  # (seeds,), of all runs there ever were
+        self.seeds = torch.tensor(seeds, device=device)  # (seeds,), of all runs at the start
         self.seed_of = torch.tensor([seeds.index(spec.seed) for spec in specs], device=device)  # (places,)
         self.params: Parameters = {
             name: torch.stack([start[name] for start in starts.values()])[self.seed_of] for name in starts[seeds[0]]
@@ -39,13 +40,14 @@ class Members:
             raise ValueError(f"{type(self.optimiser).__name__}: no part of its state can be called {taken.pop()!r}")
         own = {name: [getattr(spec.built_optimiser, name) for spec in specs] for name in self.optimiser.per_member()}
         columns = {name: [getattr(spec, name) for spec in specs] for name in ("lr", "clip", "z_loss")} | own
-        self.columns = {name: torch.tensor(x, dtype=torch.float64, device=device) for name, x in columns.items()}
+        dtype = sum_dtype(device)
+        self.columns = {name: torch.tensor(x, dtype=dtype, device=device) for name, x in columns.items()}
         self.factors = [
-            (names, {name: torch.tensor(x, dtype=torch.float64, device=device) for name, x in factors.items()})
+            (names, {name: torch.tensor(x, dtype=dtype, device=device) for name, x in factors.items()})
             for names, factors in factors_of(self._with_copies(runs, 0), list(self.params))
         ]
         self.clips = any(spec.clip for spec in specs)
-        self.sums = torch.zeros(len(specs), 4, dtype=torch.float64, device=device)  # of steps, losses, hits, norms
+        self.sums = torch.zeros(len(specs), 4, dtype=dtype, device=device)  # of steps, losses, hits, norms
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -72,7 +74,7 @@ class Members:
         return torch.where(largest > 0, (largest / (norms + 1e-6)).clamp(max=1.0), 1.0)
 
     def evaluated(self) -> Parameters:
-        """The parameters to be measured and kept."""
+        """The parameters to measure and to save."""
         return self.optimiser.evaluated(self.params, self.state, self.groups())
 
     def rows(self, chosen: Sequence[int]) -> Tensor:
@@ -104,13 +106,13 @@ class Members:
         self.seed_of, self.sums = self.seed_of[index], self.sums[index]
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that training changes, by the name it has in a checkpoint."""
+        """All tensors that training changes, by their names in a checkpoint."""
         groups = {"params": self.params, **self.state}
         named = {f"{group}.{name}": tensor for group, tensors in groups.items() for name, tensor in tensors.items()}
         return {**named, "sums": self.sums}
 
     def restore(self, saved: Mapping[str, Tensor], rows: Sequence[int]) -> None:
-        """Take all of it from these rows of a checkpoint."""
+        """Load all of them from these rows of a checkpoint."""
         for name, tensor in self.tensors().items():
             found = saved[name]
             if found.dtype != tensor.dtype or found.shape[1:] != tensor.shape[1:]:

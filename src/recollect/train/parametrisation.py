@@ -1,8 +1,8 @@
 """Learning rates that follow a model's width, so that the best rate of a narrow model is that of a wide one (muP).
 
 Yang et al. 2022, Table 8, with multipliers folded into initial values and rates, which gives the same training: with m times
-the base width, an AdamW step of a matrix from a width to a width, and of what scales the logits (the head, or the gain of the
-last norm where the head is the embedding), is by 1 / m of the rate; embeddings, norms and biases move by the rate itself. For
+the base width, the AdamW rate of a matrix from a width to a width, and of what scales the logits (the head, or the gain of the
+last norm where the head is the embedding), is divided by m; embeddings, norms and biases have the rate itself. For
 gradient descent, whose steps grow with the gradient, matrices have the rate itself, what scales the logits 1 / m, the others m.
 Initial values are in models/initialise.py. Weight decay stays a share of each parameter's own rate.
 """

@@ -1,4 +1,4 @@
-"""The optimiser and the schedule that a training specification names, whose fields stand beside its own."""
+"""The optimiser and the schedule that a training specification names, whose fields are given beside its own."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -11,22 +11,22 @@ from recollect.train.optimisers import OPTIMISERS
 from recollect.train.schedules import SCHEDULES
 
 ROLES: dict[str, Registry] = {"optimiser": OPTIMISERS, "schedule": SCHEDULES}
-"""Where the class is found that a field of this name names."""
+"""The registry of each role."""
 
 
 class Part(NamedTuple):
     """An optimiser or a schedule."""
 
     name: str
-    """What the registry finds its class by."""
+    """The name of its class in the registry."""
     spec: Any
     """The object itself."""
     source: str
-    """A hash of the code behind it where that is a user's own, else empty."""
+    """A hash of its code if it is a user's own, else empty."""
 
 
 class Kind(NamedTuple):
-    """A class of which a part is built."""
+    """The class of a part."""
 
     name: str
     cls: type[Spec]
@@ -45,7 +45,7 @@ def find_kinds(data: Mapping[str, Any], default: Mapping[str, Any]) -> tuple[dic
 
 
 def _chosen(registry: Registry, given: Any) -> tuple[Kind, dict[str, Any]]:
-    """The class that a name, a class or an object stands for, and the fields that an object brings along."""
+    """The class that a name, a class or an object means, and the fields of an object."""
     if isinstance(given, str):
         name, brought = given, {}
     else:
@@ -68,7 +68,7 @@ def check_names(kinds: Mapping[str, Kind], flat: Iterable[str], own: Iterable[st
         for field in kind.cls.model_fields:
             if field in known:
                 raise SpecError(
-                    f"{role} {kind.name!r} has a field {field!r}, which {known[field]} has too; call it otherwise"
+                    f"{role} {kind.name!r} has a field {field!r}, which {known[field]} has too; give it another name"
                 )
             known[field] = role
     for field in flat:
@@ -79,7 +79,7 @@ def check_names(kinds: Mapping[str, Kind], flat: Iterable[str], own: Iterable[st
             )
         if field not in known:
             beside = " and ".join(f"{role} {kind.name!r}" for role, kind in kinds.items())
-            raise SpecError(f"unknown key {field!r}: {nearest(str(field), known)} (with {beside})")
+            raise SpecError(f"unknown key {field!r}: {nearest(str(field), [*known, 'protocol'])} (with {beside})")
 
 
 def build(kinds: Mapping[str, Kind], flat: Mapping[str, Any]) -> tuple[dict[str, Part], list[Any]]:

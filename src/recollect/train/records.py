@@ -18,7 +18,7 @@ class Records:
         self._clock = time.perf_counter()
 
     def keep(self, stay: Sequence[int]) -> None:
-        """Let go of what belongs to the other runs."""
+        """Drop what belongs to the other runs."""
         for name in ("curves", "slices", "seconds"):
             setattr(self, name, [getattr(self, name)[i] for i in stay])
         self.album.select(stay)
@@ -34,7 +34,7 @@ class Records:
         return {"curves": self.curves, "slices": self.slices, "seconds": self.seconds, "notes": self.notes}
 
     def restore(self, data: dict, rows: Sequence[int]) -> None:
-        """Go on from these rows of what `data` gave."""
+        """Continue from these rows of what `data` returned."""
         for name in ("curves", "slices", "seconds"):
             setattr(self, name, [data[name][i] for i in rows])
         self.notes = data["notes"]

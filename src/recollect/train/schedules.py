@@ -26,7 +26,7 @@ class Schedule(Spec):
     """What multiplies the peak learning rate. A subclass has its numbers as fields, and defines `after_warmup`."""
 
     def factor(self, step: int, warmup: int, steps: int) -> float:
-        """The factor at a step (0 is the first) of a run of so many, of which the first `warmup` lead up to the peak."""
+        """The factor at a step (0 is the first) of a run of `steps`; the first `warmup` steps rise to the peak."""
         return (step + 1) / warmup if step < warmup else self.after_warmup(step, warmup, steps)
 
     @abstractmethod
@@ -67,7 +67,7 @@ class WSD(Schedule):
 
 
 class InverseSqrt(Schedule):
-    """With the inverse square root of the step (Vaswani et al. 2017), one at the end of warm-up."""
+    """Proportional to the inverse square root of the step (Vaswani et al. 2017), with factor 1 at the end of warm-up."""
 
     def after_warmup(self, step: int, warmup: int, steps: int) -> float:
         return math.sqrt(max(1, warmup) / (step + 1))

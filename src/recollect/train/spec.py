@@ -1,4 +1,4 @@
-"""What a run is: a task, a model, and how it is trained. A run is its specification."""
+"""The specification of a run: a task, a model, and how it is trained. It is the run's identity."""
 
 import json
 import math
@@ -21,35 +21,37 @@ from recollect.train.parts import Part, build, check_names, find_kinds
 from recollect.train.schedules import Schedule
 
 SEMANTICS = 2
-"""Raised when every specification starts to mean another computation: old results are then no longer reused. Where the law of one
-task, mixer or optimiser changes, its own `version` is raised instead, and the runs of others stay what they are."""
+"""Raised when every specification starts to mean another computation: old results are then no longer reused. Where the behaviour
+of one task, mixer or optimiser changes, its own `version` is raised instead, and other runs keep their identity."""
+_MOST = 10**9
+"""The most steps, epochs or rows of a run."""
 _ADAMW = AdamW()
 _DECLARED = tuple(AdamW.model_fields)
 """Fields of TrainSpec that are an optimiser's."""
-_PER_MEMBER = ("lr", "seed", "clip", "z_loss", "stop_at", "stop_hopeless", "max_loss")
+_PER_MEMBER = ("lr", "seed", "clip", "z_loss", "stop_at", "stop_hopeless", "stop_below", "max_loss")
 """Fields in which the members of one cohort may differ, whatever the optimiser."""
 
 
 class TrainSpec(Spec):
-    """How a run is trained and measured. The fields of its optimiser and of its schedule stand beside the others."""
+    """How a run is trained and measured. The fields of its optimiser and of its schedule are given beside the others."""
 
     lr: float = Field(default=1e-3, gt=0)
     """Peak learning rate."""
     seed: int = Field(default=42, ge=0, lt=2**63)
     """Decides the initial weights, the data and its order."""
-    steps: int = Field(default=0, ge=0)
+    steps: int = Field(default=0, ge=0, le=_MOST)
     """Optimiser steps. 0: as `epochs` says."""
-    epochs: float = Field(default=0.0, ge=0)
+    epochs: float = Field(default=0.0, ge=0, le=_MOST)
     """Passes over the fixed training set, in place of `steps`."""
-    batch: int = Field(default=64, ge=1)
+    batch: int = Field(default=64, ge=1, le=2**20)
     """Rows in a step."""
-    train_rows: int = Field(default=0, ge=0)
+    train_rows: int = Field(default=0, ge=0, le=_MOST)
     """Rows of a fixed training set, shuffled anew each epoch. 0: fresh rows at every step."""
-    test_rows: int = Field(default=3000, ge=1)
+    test_rows: int = Field(default=3000, ge=1, le=_MOST)
     """Held-out rows of the final measurement."""
-    eval_rows: int = Field(default=512, ge=1)
+    eval_rows: int = Field(default=512, ge=1, le=_MOST)
     """Held-out rows of each measurement during training. They are never test rows: stopping and the choice of a rate use them."""
-    eval_every: int = Field(default=0, ge=0)
+    eval_every: int = Field(default=0, ge=0, le=_MOST)
     """Steps between measurements. 0: a fiftieth of the run."""
     optimiser: str | Optimiser | type[Optimiser] = "adamw"
     """The optimiser: its name, `module:Name` or `file.py:Name` of your own, or in Python an object such as `AdamW(beta2=0.95)`.
@@ -75,17 +77,20 @@ class TrainSpec(Spec):
     """Factors of `lr` and of the optimiser's numbers for the parameters whose names match a pattern, such as
     `{"*.A_log|*.dt_proj.*": {lr: 0.1, weight_decay: 0}}`; or a preset: none, or ssm (what Mamba exempts from decay)."""
     z_loss: float = Field(default=0.0, ge=0)
-    """What multiplies the squared logarithm of softmax's denominator, which is then part of the training loss. 0: nothing is."""
+    """Weight of the squared logarithm of softmax's denominator in the training loss. 0: not part of it."""
     stop_at: float = Field(default=0.0, ge=0, le=1)
     """End as solved when a measurement reaches this accuracy. 0: never."""
     stop_hopeless: float = Field(default=0.0, ge=0, lt=1)
     """End as hopeless when, after this share of the steps, the training loss is still above 98 % of what it was at the
     first measurement. 0: never."""
+    stop_below: float = Field(default=0.0, ge=0, le=1)
+    """End as hopeless when, from 60 % of the steps on, the run's own curve promises less than this accuracy: see
+    docs/benchmarks.md for how often that is wrong. 0: never."""
     max_loss: float = Field(default=1000.0, gt=0)
     """End as diverged when the training loss, in nats and averaged between measurements, is above this or not finite."""
     slices: Literal["final", "always"] = "final"
     """Whether accuracy by tag is kept for the final measurement only, or for each."""
-    snapshots: int = Field(default=0, ge=0)
+    snapshots: int = Field(default=0, ge=0, le=1000)
     """How many snapshots of the embeddings are kept, at equal shares of the run's own length. 0: none."""
     precision: Literal["float32", "float64", "bfloat16"] = "float32"
     """Precision of the computation; parameters and optimiser state are float32 or, with float64, float64."""
@@ -132,8 +137,8 @@ class TrainSpec(Spec):
         yield from self.model_dump().items()
 
     def changed(self, **fields: Any) -> Self:
-        """The same with other values in some fields, checked again. With another optimiser or schedule by name, what was given
-        to the old one is given to the new one; an object has its own."""
+        """The same with other values in some fields, checked again. With another optimiser or schedule by name, the fields
+        given to the old one are given to the new one; an object has its own."""
         own = {name: getattr(self, name) for name in type(self).model_fields if name not in _DECLARED}
         for role, part in self._parts.items():
             if isinstance(fields.get(role, ""), str):
@@ -187,11 +192,11 @@ class RunSpec(Spec):
     """One run: a model trained on a task, and measured on it and on any further tests."""
 
     task: AnyTask
-    """What is asked."""
+    """The task that the model is trained on."""
     model: ModelSpec
-    """Who is asked."""
+    """The model."""
     train: TrainSpec
-    """How it learns."""
+    """How it is trained and measured."""
     tests: tuple[AnyTask, ...] = ()
     """Further tasks of the same vocabulary, measured at the end."""
 
@@ -210,7 +215,9 @@ class RunSpec(Spec):
             if task.reads_at_once and self.model.head != "autoencoder":
                 raise SpecError(f"{task.kind} reads all answers at one place: give the model `head: autoencoder`")
             if not task.reads_at_once and self.model.head == "autoencoder":
-                raise SpecError(f"head 'autoencoder' is for tasks that read all answers at one place; {task.kind} does not")
+                raise SpecError(
+                    f"head 'autoencoder' is for tasks that read all answers at one place; {task.kind} does not"
+                )
         return self
 
     @model_validator(mode="after")
@@ -220,13 +227,13 @@ class RunSpec(Spec):
 
     @cached_property
     def id(self) -> str:
-        """The run's identity: a hash of what is not default, and of the meaning of the defaults."""
+        """The run's identity: a hash of the non-default fields and of the versions that define the defaults."""
         return digest({"semantics": SEMANTICS, **self.laws, **self.canonical()})
 
     @property
     def laws(self) -> dict[str, dict[str, int]]:
-        """The versions of the built-in tasks, mixers and optimiser whose law has changed since this version of semantics. Code
-        of a user's own is told apart by a hash of its source."""
+        """The versions of the built-in tasks, mixers and optimiser whose behaviour has changed since this version of semantics. A
+        user's own code is identified by a hash of its source."""
         classes: dict[str, Any] = {task.kind: type(task) for task in (self.task, *self.tests)}
         classes |= {mixer.kind: mixer.cls for mixer in self.model.mixers() if not mixer.source}
         classes |= {str(self.train.optimiser): type(self.train.built_optimiser)}

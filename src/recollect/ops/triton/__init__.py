@@ -1,4 +1,4 @@
-"""GPU kernels in Triton, one file per op, each beside the plain PyTorch form that it is held to.
+"""GPU kernels in Triton, one file per op, each tested against the plain PyTorch form of its op.
 
 Triton is optional and slow to import, so a file of kernels is imported when it is first used: `triton.mlp.forward(..)`.
 ops/fused.py decides when that is.
@@ -31,7 +31,7 @@ else:
 
 
 def stages(x: Tensor, most: int) -> int:
-    """Into how many stages a kernel's loop is cut, so that it reads ahead: as many as were fastest on an H200 in bfloat16 where
-    there is as much shared memory (compute capabilities 9 and 10), else one."""
+    """How many stages a kernel's loop is pipelined into, so that it reads ahead: as many as were fastest on an H200 in bfloat16
+    on GPUs with as much shared memory (compute capabilities 9 and 10), else one."""
     large = x.is_cuda and torch.cuda.get_device_capability(x.device)[0] in (9, 10)
     return most if large and x.dtype == torch.bfloat16 else 1

@@ -5,8 +5,8 @@ logit is higher than its own; backward forms each tile again, once for dx (a pro
 program walks the answers). No atomics: the same bits on every run. Weights may be in float32, rows in 16 bits: weights are
 rounded for the products, their gradients are not. Exponentials are taken as powers of two, which are quicker.
 
-The log-sum-exp is kept as two numbers, the highest logit and what the others add to it. Their sum would be too coarse: the slope
-of a nearly certain answer would be noise, of which AdamW makes steps once everything has been learned.
+The log-sum-exp is kept as two numbers, the highest logit and what the others add to it. Their sum would be too coarse: the
+gradient of a nearly certain answer would be noise, which AdamW turns into steps once everything has been learned.
 
 Glossary: highest = the highest logit; above = log2 of the sum of the powers exp(logit - highest). Shapes: x (groups, answers,
 width), w (groups, vocabulary, width), answers, losses, right (groups, answers), lse (groups, answers, 2).

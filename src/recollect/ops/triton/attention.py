@@ -7,8 +7,8 @@ A flash kernel (Dao et al. 2022) for short rows: it reads queries, keys and valu
 side and perhaps still without their biases, and writes their gradients the same way, so nothing is copied. A program takes one
 head of one row and a block of its queries, and walks over the keys; backward one takes a block of keys and walks over the
 queries, and where a row is a single block it finds dq as well, else another kernel does, before, and leaves rowsum(dy y) behind.
-Blocks of a row follow each other, the longest walk first, so that what one has read is at hand for the next. No atomics: the
-same bits on every run.
+Blocks of a row follow each other, the longest walk first, so that what one has read is still in the cache for the next. No
+atomics: the same bits on every run.
 
 Biases cost little: that of k adds the same to all scores of a query, so that P does not change and its gradient is zero; that
 of v is added to y. Exponentials are powers of two.

@@ -6,7 +6,7 @@ A program takes one head of one row through its chunks, its state S in registers
 
 with a_C the last of a, and e_j = D_Cj what is left of token j at the end. T comes from inverted blocks on the diagonal that
 double: if N is the part of A that joins pairs of them, T - T N T inverts the pairs. (The product of all 1 + (-A)^(2^i) is the
-same inverse in as many products, but for keys that repeat its factors are huge and cancel.)
+same inverse in as many products, but with repeated keys its factors are huge and cancel.)
 Backward goes from the last chunk to the first with dS in registers, and reads S as forward left it:
 
     dU = (D * Q K^T)^T dY + e (K dS')        dR = T^T dU        dA = -dR U^T where j < i        dV = beta dR        W = -a dV
@@ -103,7 +103,7 @@ def _decays(log_alpha, t, stride, length, CHUNK: tl.constexpr):
 
 @triton.jit
 def _dot(x, y, EXACT: tl.constexpr):
-    """A product with something computed, which deserves more digits than the inputs have."""
+    """A product with a computed matrix, in more digits than the inputs have."""
     return tl.dot(x.to(tl.float32), y.to(tl.float32), input_precision=EXACT)
 
 
@@ -229,7 +229,7 @@ def _backward_kernel(
         if not SINGLE:
             W = -a[:, None] * dv_t
             dS += _dot(tl.trans(k_t), W, EXACT)
-            S = load(shelf, d, dim_v, rows_of_S, dim_v, DIM_V)  # read again: registers are scarcer than time
+            S = load(shelf, d, dim_v, rows_of_S, dim_v, DIM_V)  # read again, to save registers
             read, held = a[:, None] * _dot(dy, tl.trans(S), EXACT), _dot(W, tl.trans(S), EXACT)
             dq_t += read
             dk_t += held

@@ -4,11 +4,11 @@
     dn = w dout           dg = r (dn - r^2 g mean(dn g))                     dw = sum dout r g
     dy = s dg             dz = y (sigma(z) + s (1 - sigma(z))) dg
 
-All they do is read and write, so each number is read once: a program takes whole rows, several at once where they are short,
-and backward finds s, g and r again. A program of backward goes through SPAN rows and leaves one summand of dw; PyTorch adds
+They are bound by memory, so each number is read once: a program takes whole rows, several at once where they are short,
+and backward computes s, g and r again. A program of backward goes through SPAN rows and leaves one summand of dw; PyTorch adds
 them up: the same bits on every run.
 
-Shapes: y, z, out (groups, tokens, width), of z tokens any stride apart, w (groups, width), the summands of dw (groups, spans,
+Shapes: y, z, out (groups, tokens, width), z with any stride between tokens, w (groups, width), the summands of dw (groups, spans,
 width).
 """
 

@@ -7,7 +7,7 @@ with q and k after their feature map. A program takes one head of one row throug
     A = q k^T * w        y = A v + r * (q h^T)        h' = h + v^T k
 
 where w_ts is r_t for s <= t, else 0, and r_t is 1, or 1 over the divisor. Backward goes from the last chunk to the first with
-dh in registers, and finds A and the divisor again; only the states before each chunk but the first are kept:
+dh in registers, and computes A and the divisor again; only the states before each chunk but the first are kept:
 
     dA = dy v^T - m        m_t = dy_t . y_t, with a divisor only        dq = (dA * w) k + r * (dy h - m z)
     dv = A^T dy + k dh^T        dk = (dA * w)^T q + v dh + dz        dh' = dh + dy^T (q * r)        dz' = dz - sum_t m r q
@@ -50,7 +50,7 @@ def backward(
 
 
 def outputs(q: Tensor, v: Tensor, normalise: bool) -> tuple[Tensor, Tensor]:
-    """Room for y and for the states that are kept, in the type of the products' operands: bfloat16, or else float32."""
+    """Empty tensors for y and for the saved states, in the type of the products' operands: bfloat16, or else float32."""
     rows, length, heads, p = v.shape
     states = -(-length // chunk_of(length)) - 1
     dtype = v.dtype if v.dtype == torch.bfloat16 else torch.float32
@@ -58,7 +58,7 @@ def outputs(q: Tensor, v: Tensor, normalise: bool) -> tuple[Tensor, Tensor]:
 
 
 def rows_of_vectors(x: Tensor) -> Tensor:
-    """x with the numbers of a vector side by side."""
+    """x with each vector contiguous."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 

@@ -3,9 +3,9 @@
     S = q k^T, causal      y = r * (S v)      dA = r * (dy v^T - m)      dq = dA k      dk = dA^T q      dv = S^T (r * dy)
 
 with q and k after their feature map, r = 1 over the sum of a row of S and m = rowsum(dy y), or 1 and 0 without a divisor. It
-is more work than with the state of linear_attention.py, but of a kind that a GPU is quicker at: nothing waits for the chunk
-before. A program takes one head of one row and a block of its queries, and walks over the keys; in backward another takes a
-block of its keys and walks over the queries. No atomics: the same bits on every run.
+is more work than with the state of linear_attention.py, but faster on a GPU, because nothing waits for the previous chunk. A
+program takes one head of one row and a block of its queries, and walks over the keys; in backward another takes a block of its
+keys and walks over the queries. No atomics: the same bits on every run.
 
 Glossary: t, s = queries and keys. Shapes: q, k (rows, length, heads, n), v, y (rows, length, heads, p), r and m
 (rows, heads, length).
@@ -26,12 +26,12 @@ BLOCK, STEP = 64, 32
 
 
 def serves(q: Tensor, v: Tensor) -> bool:
-    """Whether rows are longer than a block, but short for a state of this size. Float16's range is too short for these sums."""
+    """Whether rows are longer than a block, but short for a state of this size. Float16's range is too small for these sums."""
     return BLOCK < v.shape[1] <= 4 * max(q.shape[3], v.shape[3]) and v.dtype != torch.float16
 
 
 def outputs(q: Tensor, v: Tensor, normalise: bool) -> tuple[Tensor, Tensor]:
-    """Room for y and for r, the latter empty without a divisor (q is for those of linear_attention.py)."""
+    """Empty tensors for y and for r, the latter empty without a divisor (q is for those of linear_attention.py)."""
     rows, length, heads, _ = v.shape
     return v.new_empty(v.shape), v.new_empty(rows, heads, length if normalise else 0, dtype=torch.float32)
 

@@ -4,12 +4,12 @@
     da = W_2^T dy          dh = gelu'(h) da   dx = W_1^T dh        dW_1 = sum dh x^T        dW_2 = sum dy a^T
 
 Forward keeps the hidden layer in registers, block by block. Backward forms it once more: a program has a part of both weights
-and walks over rows, the next of which are read while it is busy with gelu and its slope. Its tiles are hidden by rows, so that a
-and dh stay in registers for the products that add to dW_1 and dW_2; only dh is written down, for dx, a plain product. Weights
+and walks over rows, reading the next ones while it computes gelu and its slope. Its tiles are hidden by rows, so that a
+and dh stay in registers for the products that add to dW_1 and dW_2; only dh is stored, for dx, which is a plain product. Weights
 may be in float32 and rows in 16 bits: weights are rounded for the products, their gradients, summed in float32, are not.
 
-gelu(h) = h share(h), where share is the normal distribution function: here a sigmoid of an odd polynomial in h, fitted so that
-gelu is off by at most 4e-6 and its slope by 1.4e-5. erf would take most of the time.
+gelu(h) = h share(h), where share is the normal distribution function: here a sigmoid of an odd polynomial in h, fitted by
+benchmarks/fit_activations.py. gelu is off by at most 4e-6 and its slope by 1.3e-5. erf would take most of the time.
 
 Shapes: x, y (groups, tokens, width), W_1 (groups, hidden, width), b_1 (groups, hidden), W_2 (groups, width, hidden),
 b_2 (groups, width).
@@ -61,7 +61,7 @@ def backward(
 
 
 def _options(x: Tensor, hidden: int, rows: int, part: int, warps: int, ahead: int) -> dict:
-    """Tiles of rows and of a part of the hidden layer, given as they were fastest on an H200; in float32 smaller, to fit."""
+    """Tiles of rows and of a part of the hidden layer, the fastest on an H200; smaller in float32, to fit."""
     exact = x.dtype == torch.float32
     tokens, width = x.shape[1:]
     if exact:
@@ -79,7 +79,7 @@ def _options(x: Tensor, hidden: int, rows: int, part: int, warps: int, ahead: in
 @triton.jit
 def _share(h):
     u = h * h
-    p = h * (-2.30207522 + u * (-0.105166848 + u * (3.30162183e-4 + u * (9.32499354e-5 + u * -3.47667833e-6))))
+    p = h * (-2.30203652 + u * (-0.105198519 + u * (3.39971968e-4 + u * (9.21284439e-5 + u * -3.43124522e-6))))
     d = 1 + tl.exp2(p)
     return tl.rsqrt(d * d)  # 1 / d in a third of a division's instructions
 
@@ -88,7 +88,7 @@ def _share(h):
 def _slope(h, share):
     """The derivative of gelu: share + h share (1 - share) p'(h), p without its factor -log2(e)."""
     u = h * h
-    dp = 1.59567695 + u * (0.218688312 + u * (-1.14425493e-3 + u * (-4.52451509e-4 + u * 2.1688648e-5)))
+    dp = 1.59565013 + u * (0.21875417 + u * (-1.17825305e-3 + u * (-4.47009998e-4 + u * 2.14052216e-5)))
     a = h * share
     return share + (a - a * share) * dp
 
@@ -121,7 +121,7 @@ def _backward_kernel(
     ROWS: tl.constexpr, HIDDEN: tl.constexpr, WIDTH: tl.constexpr, SPAN: tl.constexpr, SLICE: tl.constexpr,
     EVEN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
-    """dh of a part of the hidden layer and a span of rows, and summands of the other gradients; of dy's sum a slice."""
+    """dh of a part of the hidden layer and a span of rows, summands of the other gradients, and a slice of dy's sum."""
     parts, group = tl.cdiv(hidden, HIDDEN), tl.program_id(1).to(tl.int64)
     span, part = tl.program_id(0) // parts, tl.program_id(0) % parts
     d, j, c = tl.arange(0, WIDTH), part * HIDDEN + tl.arange(0, HIDDEN), part * SLICE + tl.arange(0, SLICE)

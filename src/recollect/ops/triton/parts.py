@@ -1,9 +1,9 @@
 """Four steps of a scan at once, and sums over its states and channels, with few instructions that move numbers between threads.
 
 Memory is read four channels per thread, so one has four channels of every LANES-th state, of (n, channels). A sum over states
-or channels is first taken within threads; what is left of all four steps then changes threads at once, so that a thread has all
-that it adds (`split` asks for that: as reductions these sums would take a shuffle per number and halving). A part is read and
-written as one tensor (..., 4) and split into steps.
+or channels is first taken within threads; the rest of all four steps is then exchanged between threads at once, so that a thread
+has all that it adds (`split` causes that: as reductions these sums would take a shuffle per number and halving). A part is read
+and written as one tensor (..., 4) and split into steps.
 """
 
 import triton
@@ -16,7 +16,7 @@ STEPS = tl.constexpr(PART)
 
 @triton.jit
 def computed_once(x):
-    """x as a sum of one term: without it the compiler lets every thread that needs a number compute it, four times in all."""
+    """x as a sum of one term: without it every thread that needs a number computes it, four times in all."""
     return tl.sum(tl.reshape(x, [x.shape[0], x.shape[1], 1]), axis=2)
 
 

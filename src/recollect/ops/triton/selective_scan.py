@@ -13,11 +13,11 @@ states and decays again and walks them backwards:
     dA = sum_t delta_t e_t                        ddt_t = ddelta_t sigmoid(dt_t + bias), dbias = sum_t ddt_t
     dy_t = dout_t silu(z_t)                       dz_t = dout_t y_t silu'(z_t) = dout_t out_t (1 / z_t + 1 - sigmoid(z_t))
 
-so y need not be kept: it is in out, as exact as out is, for a z as small as zero counts as NEVER. Sums over blocks of channels
-(dB, dC) and over rows (dA, dbias, dD) are left to PyTorch: the same bits on every run. They are few because what is summed alike
-lies side by side: B and C, a token's, and A, bias and D, a channel's own.
+so y need not be saved: it is computed from out, as exactly as out is, because a z near zero is replaced by NEVER. Sums over
+blocks of channels (dB, dC) and over rows (dA, dbias, dD) are left to PyTorch: the same bits on every run. They are few because
+tensors that are summed alike are side by side: B and C of each token, and A, bias and D of each channel.
 
-What counts is instructions, above all those that move numbers between threads: parts.py says how sums are taken.
+The kernels are bound by instructions, above all those that move numbers between threads: parts.py describes the sums.
 
 Glossary: h = state; delta = step size; u = delta x; A, B, C, D as in the paper; rate = A / ln 2; e = the gradient of delta A;
 s, c = indices of states and channels; AbD = A's n columns, bias and D; kept = the states before each part. Shapes: x, dt, z, y,
@@ -49,11 +49,11 @@ from recollect.ops.triton.tiles import read_float, write
 LN2 = tl.constexpr(0.6931471805599453)
 NEVER = tl.constexpr(1e-15)
 FORWARD, BACKWARD = 512, 256
-"""Numbers in the state of a program, or so: 16 and 8 per thread. Backward holds nine such in registers."""
+"""About how many numbers the state of a program has: 16 and 8 per thread. Backward holds nine such states in registers."""
 
 
 class Gate(NamedTuple):
-    """What backward needs of the gate, out = y * silu(z). Its shapes are those of x."""
+    """The tensors of the gate in backward, out = y * silu(z). Its shapes are those of x."""
 
     z: Tensor
     """The gate before its activation, a view of the projection."""
@@ -64,7 +64,7 @@ class Gate(NamedTuple):
 
 
 def outputs(x: Tensor, AbD: Tensor) -> tuple[Tensor, Tensor]:
-    """Empty tensors for y and the kept states, which have the precision of x, but never float16: its range is too short."""
+    """Empty tensors for y and the kept states, which have the precision of x, but never float16: its range is too small."""
     groups, batch, length, channels = x.shape
     dtype = torch.bfloat16 if x.dtype == torch.bfloat16 else torch.float32
     kept = x.new_empty(groups, batch, triton.cdiv(length, PART), AbD.shape[1] - 2, channels, dtype=dtype)
@@ -103,7 +103,7 @@ def backward(
 
 
 def _tokens(x: Tensor) -> Tensor:
-    """(tokens, width): a part of a projection where it lies, its tokens a stride apart."""
+    """(tokens, width): a view of a part of a projection, with a stride between tokens."""
     x = x.flatten(0, 2)
     return x if x.stride(1) == 1 else x.contiguous()
 
@@ -163,7 +163,7 @@ def _forward_kernel(
     h = tl.zeros([N, BLOCK], tl.float32)
     for part in tl.range(parts, num_stages=4):  # the next three are read while one is computed
         start = part * STEPS
-        # Past the end x, B and C are read as zero: nothing is written into h, and nobody reads it.
+        # Past the end x, B and C are read as zero: nothing is written into h, and its value is not used.
         here = inside_c[:, None] & (start + i < length)[None, :]
         here_s = inside_s[:, None] & (start + i < length)[None, :]
         write(kept + part * STATES * CHANNELS, h, inside, EVEN)

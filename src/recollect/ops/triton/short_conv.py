@@ -5,9 +5,9 @@
     dw_back = sum_t dpre_t x_{t-back}             db = sum_t dpre_t
 
 A program takes one row, a span of its tokens and a block of channels. A thread walks the span's tokens, a run of them at a time,
-with all that it read of the run in registers. In backward it takes the last inputs and dpres of a run along to the next: what a
-token sends is known when those after it have been seen. What counts is instructions, so strides are compiled in, and masks are
-left out where they can be. Every program of backward leaves a summand of dw and db, and PyTorch adds them up: the same bits on
+with all that it read of the run in registers. In backward it carries the last inputs and dpres of a run to the next, because
+the gradient of a token needs those after it. The kernels are bound by instructions, so strides are compiled in, and masks are
+omitted where possible. Every program of backward leaves a summand of dw and db, and PyTorch adds them up: the same bits on
 every run.
 
 Shapes: x, y (groups, batch, length, channels), w (groups, channels, columns): the taps, the last of them that of the present
@@ -23,7 +23,8 @@ from recollect.ops.triton.activations import sigmoid
 from recollect.ops.triton.tiles import read_float, write
 
 FORWARD = 32, 32
-"""Tokens of a program of forward, and of a run: few, for a thread holds them all, but more than the taps, read twice."""
+"""Tokens of a program of forward, and of a run: few, because a thread holds them all, but more than the taps, which are read
+twice."""
 BACKWARD = 256, 8
 """The same of backward, which holds more, and reads nothing twice."""
 BLOCK = 128
@@ -44,8 +45,8 @@ def backward(
     grad: Tensor, x: Tensor, w: Tensor, activation: str, biased: bool, dx: Tensor | None = None, beside: Tensor | None = None,
     also: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Gradients of x, in `dx` wherever it lies, and of w, from y's: grad, or the sum of it and `also`. The few
-    numbers per token in `beside` are put where a token's dx ends: by themselves they would cost as much as a line of memory."""
+    """Gradients of x, written to `dx`, which may be a view, and of w, from y's: grad, or the sum of it and `also`. The few
+    numbers per token in `beside` are written after a token's dx: alone they would cost a whole line of memory."""
     grad, x, w = grad.contiguous(), _straight(x), w.contiguous()
     groups, batch, length, channels = x.shape
     programs, sizes, options = _division(x, w, activation, biased, *BACKWARD)
@@ -217,14 +218,14 @@ def _backward_kernel(
             for back in tl.static_range(KERNEL):
                 sums += (dtaps[back] + dpre * xs[k + BEFORE - back],)
             dtaps = sums
-            t = first + k - BEFORE  # now all that its dx needs is there
+            t = first + k - BEFORE  # now all inputs of its dx are known
             dx_t = _sum_after(dpres, k, taps, KERNEL)
             to = dx + c + first * DX_TIME + (k - BEFORE) * DX_TIME
             _write(to, dx_t, t, start, length, c, CHANNELS, not EVEN or k < BEFORE)
         if BESIDE > 0:
             tl.store(dx + CHANNELS + (first + i) * DX_TIME + j, numbers, mask=(first + i < length) & (j < columns))
         xs, dpres = _last(xs, RUN, BEFORE), _last(dpres, RUN, BEFORE)
-    for k in tl.static_range(BEFORE):  # what the last tokens of the span send is known with those after it
+    for k in tl.static_range(BEFORE):  # the gradients of the span's last tokens need those after it
         t = start + RUN * RUNS + k
         xs += (_read(x + t * TIME, t, length, c, CHANNELS, True),)
         dy = _read(grad + t * CHANNELS, t, length, c, CHANNELS, True)

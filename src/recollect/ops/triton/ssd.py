@@ -6,17 +6,18 @@ each (ssd_states.py); then a program takes one chunk of some heads that share B 
     S = C B^T        A = S * w + D 1        y = A x + read * (C h^T)        h' = left h + x^T (B * write)
 
 where w_ts is the decay from s to t and write_s that to the chunk's end, both times dt_s, read_t that from its start, left that
-of the whole chunk (ssd_states.py makes them): neither dt x nor D x is ever formed. S is the heads' in common. Backward is made
-in the same way, dh going from the last chunk to the first, and finds S and A again, only h being kept; pairs within a chunk and
-states between chunks have a kernel each, for together they do not fit the registers:
+of the whole chunk (computed in ssd_states.py): neither dt x nor D x is formed. The heads share S. Backward is similar: dh
+goes from the last chunk to the first, and S and A are computed again, only h being saved. Pairs within a chunk and states between
+chunks have a kernel each, because together they do not fit the registers:
 
     dA = dy x^T        dS = dA * w        dx = A^T dy + write * (B dh^T)        dh' = left dh + dy^T (C * read)
     dD = tr dA         dC = dS B + read * (dy h)        dB = dS^T C + write * (x dh)
 
-dB and dC are sums over heads: within a program there, over programs by PyTorch. All that is made of token s grows with dt_s, so
-dt_s ddt_s = sum_t S * dS + B_s . (write * (x dh))_s. The gradient of log a_r sums what passes r: pairs s < r <= t of S * dS,
-what t >= r reads, what s < r writes, and h dh. The kernels leave these sums for each token, and ssd_states.py makes gradients of
-them. What counts here is how long a program takes, for few fit a GPU at once: no running sums, and few sums over threads. No
+dB and dC are sums over heads: within a program there, over programs by PyTorch. Everything computed from token s is proportional
+to dt_s, so dt_s ddt_s = sum_t S * dS + B_s . (write * (x dh))_s. The gradient of log a_r sums what passes r: pairs s < r <= t of
+S * dS, what t >= r reads, what s < r writes, and h dh. The kernels write these sums for each token, and ssd_states.py computes
+the gradients from them. Time depends on the latency of a program, because few fit a GPU at once: no running sums, and few sums
+over threads. No
 atomics: the same bits on every run.
 
 Glossary: x, B, C, D, a, dt, h as in ops/ssd.py. Shapes: x, y (rows, length, heads, p), B, C (rows, length, groups, n), log_a,
@@ -53,8 +54,8 @@ MOST = 8
 
 
 def forward(x: Tensor, log_a: Tensor | Mamba2, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The result y, the states before each chunk but the first, and decays (`running`). `log_a` is (rows, length, heads), or what
-    Mamba2 makes it of."""
+    """The result y, the states before each chunk but the first, and decays (`running`). `log_a` is (rows, length, heads), or the
+    inputs of Mamba2."""
     y, kept = outputs(C, x, False)
     decay = running(x, log_a)
     grid, arguments, options = _arguments(x, log_a, B, C, decay)
@@ -69,8 +70,8 @@ def backward(
     grad: Tensor, x: Tensor, log_a: Tensor | Mamba2, B: Tensor, C: Tensor, kept: Tensor, decay: Tensor, dx: Tensor, dB: Tensor,
     dC: Tensor, draw: Tensor | None = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Fills dx, dB and dC, wherever they lie, and draw (rows, length, heads and more columns, which become zeros), and gives the
-    gradient of log a, or those of bias, A_log and D."""
+    """Fills dx, dB and dC, which may be views, and draw (rows, length, heads and more columns, which become zeros), and returns
+    the gradient of log a, or those of bias, A_log and D."""
     decay = decay.contiguous()
     grid, arguments, options = _arguments(x, log_a, B, C, decay)
     (rows, length, heads, _), groups = x.shape, B.shape[2]
@@ -168,7 +169,7 @@ def _within_kernel(
     CHUNK: tl.constexpr, N: tl.constexpr, P: tl.constexpr, EACH: tl.constexpr, SINGLE: tl.constexpr,
     SCALED: tl.constexpr, EXACT: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
-    """dx, and of the other gradients what comes from pairs of tokens within a chunk. Matrices are s by t here."""
+    """dx, and the part of the other gradients that comes from pairs of tokens within a chunk. Matrices are s by t here."""
     row, chunk, part, parts, chunks = _place(length, heads, CHUNK, EACH, SINGLE)
     dtype: tl.constexpr = dkept.dtype.element_ty
     t = chunk * CHUNK + tl.arange(0, CHUNK)
@@ -186,7 +187,7 @@ def _within_kernel(
             tl.store(dD + (row * chunks + chunk) * heads + head, tl.sum(_diagonal(dA, t)))
         w = tl.exp2(tl.trans(log_decays(of_decay, t, length, EXACT, EVEN)))
         w *= steps(of_decay, t, length, SCALED, EVEN)[:, None]
-        dS = dA * w  # of pairs that are not there too
+        dS = dA * w  # also of pairs that are masked
         sum_dS += dS
         pairs = S * dS
         of_sums = sums + (row * heads + head) * (2 if SINGLE else 4) * length
@@ -217,7 +218,7 @@ def _between_kernel(
     CHUNK: tl.constexpr, N: tl.constexpr, P: tl.constexpr, EACH: tl.constexpr, SINGLE: tl.constexpr,
     SCALED: tl.constexpr, EXACT: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
-    """Adds to the gradients but dx what comes from the states between chunks."""
+    """Adds the part that comes from the states between chunks to all gradients except dx."""
     row, chunk, part, parts, chunks = _place(length, heads, CHUNK, EACH, SINGLE)
     dtype: tl.constexpr = kept.dtype.element_ty
     t = chunk * CHUNK + tl.arange(0, CHUNK)

@@ -1,11 +1,11 @@
-"""What state-space duality's kernels need beside pairs of tokens (see ssd.py): decays, the states between chunks with their
+"""The parts of state-space duality other than pairs of tokens (see ssd.py): decays, the states between chunks with their
 gradients, and the gradients of decays.
 
     h' = left h + x^T (B * write)        dh' = left dh + dy^T (C * read)
 
 A program takes one head of one row from chunk to chunk, h or dh in registers. Running sums, which make the threads of a program
 wait for each other, are taken here once for all kernels: of log a from a chunk's start, in two floats, so that the difference of
-two sums keeps small decays behind a large one; and of the gradients of log a.
+two sums keeps small decays after a large one; and of the gradients of log a.
 """
 
 from typing import NamedTuple
@@ -22,15 +22,15 @@ from recollect.ops.triton.tiles import load, read
 FORGOTTEN = tl.constexpr(-128.0)  # the least logarithm of a decay: its exponential is zero
 LEAST = tl.constexpr(1.2e-38)  # divides in place of a smaller dt, whose gradient is then zero
 MADE, READ, LATER, EARLIER = (tl.constexpr(i) for i in range(4))
-"""Sums that kernels leave for each token and head: what later tokens of its chunk and it itself make of it, what it reads in its
-chunk; what later chunks make of it, and what it reads of earlier ones."""
+"""Sums per token and head: what it and later tokens of its chunk read from it, what it reads in its chunk; what later chunks read
+from it, and what it reads from earlier ones."""
 
 
 class Mamba2(NamedTuple):
-    """What Mamba2's dt and log a are made of, and its D: dt = softplus(raw + bias), log a = -exp(A_log) dt."""
+    """The inputs of Mamba2's dt and log a, and its D: dt = softplus(raw + bias), log a = -exp(A_log) dt."""
 
     raw: Tensor
-    """(rows, length, heads), wherever it lies."""
+    """(rows, length, heads); may be a view."""
     bias: Tensor
     """(members, heads), as A_log and D; a member is rows / members rows."""
     A_log: Tensor
@@ -38,7 +38,7 @@ class Mamba2(NamedTuple):
 
 
 def running(x: Tensor, log_a: Tensor | Mamba2) -> Tensor:
-    """What `running_kernel` fills, for log a (rows, length, heads) or what Mamba2 makes it of."""
+    """What `running_kernel` fills, for log a (rows, length, heads) or the inputs of Mamba2."""
     rows, length, heads, _ = x.shape
     scaled = isinstance(log_a, Mamba2)
     decay = torch.empty(rows, heads, 2 + scaled, length, dtype=torch.float32, device=x.device)
@@ -95,7 +95,7 @@ def running_kernel(
         tl.store(decay + 2 * length + t, step, mask=inside)
     else:
         log = tl.load(log_a + (row * length + t) * heads + head, mask=inside, other=0.0)
-    log = tl.where(log < FORGOTTEN, FORGOTTEN, log).to(tl.float64) * LOG2E  # powers of two are the quicker ones
+    log = tl.where(log < FORGOTTEN, FORGOTTEN, log).to(tl.float64) * LOG2E  # powers of two are faster
     running = tl.cumsum(log, 0)
     high = running.to(tl.float32)
     tl.store(decay + t, high, mask=inside)
@@ -141,8 +141,8 @@ def to_end(decay, chunk, t, length, CHUNK: tl.constexpr, SCALED: tl.constexpr, E
 
 @triton.jit
 def state(kept, which, row, head, heads, chunks, p, n, P: tl.constexpr, N: tl.constexpr):
-    """Where the state between chunk `which` and the next one lies, (p, n), and its mask: of nothing before the first chunk or
-    after the last."""
+    """The address of the state between chunk `which` and the next one, (p, n), and its mask, which is false before the first
+    chunk and after the last."""
     d, c = tl.arange(0, P), tl.arange(0, N)
     there = tl.where((which >= 0) & (which < chunks - 1), n, 0)
     at = kept + ((row * heads + head) * (chunks - 1) + which) * p * n
@@ -203,8 +203,8 @@ def decay_gradients_kernel(
     sums, passing, decay, dlog_a, draw, A_log, dmembers, batch, length, heads, columns,
     CHUNK: tl.constexpr, SINGLE: tl.constexpr, SCALED: tl.constexpr, HEADS: tl.constexpr,
 ):  # fmt: skip
-    """The gradients of log a, or of all that it and dt are made of, from what tokens read and what is made of them: for one chunk
-    of all heads. Columns of draw beyond the heads become zeros."""
+    """The gradients of log a, or of the inputs of log a and dt, from the sums per token: for one chunk of all heads. Columns of
+    draw beyond the heads become zeros."""
     row, chunk, chunks = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
     head = tl.arange(0, HEADS)[:, None]
     t = chunk * CHUNK + tl.arange(0, CHUNK)[None, :]
@@ -219,14 +219,14 @@ def decay_gradients_kernel(
         flow += tl.load(sums + EARLIER * length, mask=inside, other=0.0)
         later = tl.load(sums + LATER * length, mask=inside, other=0.0)
         wide = later.to(tl.float64)
-        before = (tl.cumsum(wide, 1) - wide).to(tl.float32)  # of s < r, however much r sends
+        before = (tl.cumsum(wide, 1) - wide).to(tl.float32)  # of s < r, whatever the value at r
         dlog = tl.cumsum(flow, 1, reverse=True) + before
         dlog += tl.load(passing + of_head * chunks + chunk, mask=head < heads, other=0.0)
         made += later
     if SCALED:
         a = -tl.exp(tl.load(A_log + row // batch * heads + head, mask=head < heads, other=0.0))
         step = tl.load(decay + of_head * (3 * length) + 2 * length + t, mask=inside, other=1.0)
-        # softplus' = 1 - exp(-softplus), of which a small one keeps its digits in the series
+        # softplus' = 1 - exp(-softplus), by a series where it is small, which keeps the digits
         slope = tl.where(step < 0.02, step * (1 - step * (0.5 - step / 6)), 1 - tl.exp2(-step * LOG2E))
         draw_t = tl.where(inside, (made / tl.maximum(step, LEAST) + a * dlog) * slope, 0.0)
         at = (row * length + t) * columns + head

@@ -1,5 +1,5 @@
-"""What all kernels read and write: numbers behind a mask, tiles of rows that lie a stride apart; and where a program is that has
-a block of a row."""
+"""Reads and writes of all kernels: numbers with a mask, tiles of rows with a stride; and the indices of a program that has a
+block of a row."""
 
 import triton
 import triton.language as tl
@@ -32,7 +32,7 @@ def write(at, value, mask, EVEN: tl.constexpr = False):
 
 @triton.jit
 def read_tile(x, i, rows, j, columns, EVEN: tl.constexpr):
-    """Rows i and columns j of a matrix of (rows, columns), zeros outside, where nothing is if EVEN."""
+    """Rows i and columns j of a matrix of (rows, columns), zeros outside; EVEN: nothing is outside."""
     return read(x + i[:, None] * columns + j[None, :], (i < rows)[:, None] & (j < columns)[None, :], EVEN)
 
 
@@ -44,7 +44,7 @@ def write_tile(x, value, i, rows, j, columns, EVEN: tl.constexpr):
 
 @triton.jit
 def load(x, i, stride, rows, width, WIDTH: tl.constexpr, EVEN: tl.constexpr = False):
-    """Rows i: (len(i), WIDTH), zeros outside, where nothing is if EVEN."""
+    """Rows i: (len(i), WIDTH), zeros outside; EVEN: nothing is outside."""
     d = tl.arange(0, WIDTH)
     return read(x + i[:, None] * stride + d[None, :], (i < rows)[:, None] & (d < width)[None, :], EVEN)
 
@@ -58,8 +58,8 @@ def store(x, value, i, stride, rows, width, WIDTH: tl.constexpr, EVEN: tl.conste
 
 @triton.jit
 def place(length, heads, BLOCK: tl.constexpr, SINGLE: tl.constexpr = False):
-    """Row, head and block of a program, and how many blocks a row has. Those of a row follow each other, so that what one has
-    read is still in the cache for the next. With a SINGLE one the compiler knows that a loop over blocks ends after one."""
+    """Row, head and block of a program, and how many blocks a row has. Blocks of a row have consecutive programs, so that what
+    one has read is still in the cache for the next. If SINGLE, the compiler knows that a loop over blocks ends after one."""
     blocks = 1 if SINGLE else tl.cdiv(length, BLOCK)
     row, head = tl.program_id(0) // blocks // heads, tl.program_id(0) // blocks % heads
     return row.to(tl.int64), head, tl.program_id(0) % blocks, blocks

@@ -1,7 +1,7 @@
 """Kernels of RWKV-4's weighted average (Peng et al. 2023); formula and plain form in ops/wkv.py.
 
 A program takes one row and a block of channels through time, its sums divided by e^m with m their largest exponent.
-Backward first goes forward again. The decay's gradient falls out on the way, for with a_t a sum of the formula and a'_t
+Backward first goes forward again. The decay's gradient is computed in the same pass: with a_t a sum of the formula and a'_t
 the same sum with each term weighted by its exponent's distance, da_t / dw = -a'_t and
 
     a_{t+1} = e^{-w} a_t + e^{k_t} v_t        a'_{t+1} = e^{-w} (a'_t + a_t)

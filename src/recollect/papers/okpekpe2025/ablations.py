@@ -1,6 +1,6 @@
 """Tables 2, 3 and 4: what 1-layer attention lacks, what Mamba can do without, and positions in recurrent models.
 
-And a control of our own: whether MQAR's clean variant and the one of the released generator give different answers.
+And our own control: whether MQAR's clean variant and that of the released generator give different answers.
 """
 
 import re
@@ -9,9 +9,9 @@ import pandas as pd
 
 from recollect.analysis.scaling import at_best_rate
 from recollect.analysis.window import THRESHOLD
-from recollect.figures.tables import table_figure
+from recollect.papers.drawing import table
 from recollect.papers.estimates import NotEnough, best
-from recollect.papers.item import Drawing, Item
+from recollect.papers.item import Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.okpekpe2025.cells import cells, pairs, printed
 from recollect.papers.okpekpe2025.settings import (
@@ -36,7 +36,7 @@ from recollect.papers.questions import Finding, any_of, at_least, at_most, every
 from recollect.study.spec import Study
 
 SAME, SAME_VARIANT = 0.1, 0.05
-"""Accuracies by which positions, and variants of the task, may move it."""
+"""The most by which positions, and variants of the task, may change the accuracy."""
 MODELS = {
     "attention": ("Attention", "attention", 2),
     "attention(conv=qkv)": ("Attention + conv on QKV", {"kind": "attention", "conv": "qkv"}, 99),
@@ -68,10 +68,10 @@ def ablation_studies(scale: Scale) -> list[Study]:
     return [study("ablations", scale, list(models.values()), [HARDEST[scale]], rates=rates, **LARGER_BATCH[scale])]
 
 
-def draw_ablations(title: str, titles: list[str]):
+def _percentages(titles: list[str]):
     """The paper's percentages beside ours."""
 
-    def draw(evidence: Evidence, caption: str) -> Drawing:
+    def numbers(evidence: Evidence) -> pd.DataFrame:
         found = at_best_rate(evidence.runs, ["model"]).set_index("model").to_dict("index") if len(evidence.runs) else {}
         rows = []
         for name in titles:
@@ -81,10 +81,9 @@ def draw_ablations(title: str, titles: list[str]):
                  "lowest seed": 100 * row.get("min", float("nan")), "highest seed": 100 * row.get("max", float("nan")),
                  "learning rate": row.get("lr", float("nan")), "seeds": row.get("seeds", 0)}
             )  # fmt: skip
-        table = pd.DataFrame(rows)
-        return table_figure(table, title, caption), table
+        return pd.DataFrame(rows)
 
-    return draw
+    return numbers
 
 
 def _solves(name: str):
@@ -132,19 +131,19 @@ _UNSTATED = {
 }  # fmt: skip
 TABLE2 = Item(
     "table2", "Ablated one-layer models", "a convolution lets attention recall; Mamba survives each ablation",
-    draw_ablations("Table 2: accuracy of ablated 1-layer models", IN_TABLE_2), ablation_studies, _claims(IN_TABLE_2),
+    table(_percentages(IN_TABLE_2), "Accuracy of ablated 1-layer models"), ablation_studies, _claims(IN_TABLE_2),
     differs(**_UNSTATED),
 )  # fmt: skip
 TABLE3 = Item(
     "table3", "Ablated one-layer models, every convolution", "a convolution on k or v suffices, on q it does not",
-    draw_ablations("Table 3: accuracy of ablated 1-layer models", list(MODELS)), ablation_studies,
+    table(_percentages(list(MODELS)), "Accuracy of ablated 1-layer models, every convolution"), ablation_studies,
     _claims([name for name in MODELS if name not in IN_TABLE_2]), differs(**_UNSTATED),
 )  # fmt: skip
 
 TRIED = {"tiny": FINE["tiny"][6:9], "small": FINE["small"][3:8:2], "medium": THREE_RATES[1:], "paper": None}
 """Rates of Table 4 and of the control: at the smaller scales those around Mamba's best."""
 POSITIONS = {"none": "none", "sinusoidal": "absolute", "relative": "relative", "learned": "learned"}
-"""Ours, and what the paper calls it."""
+"""Our names, and the paper's."""
 WITH_POSITIONS = ["mamba", "hyena", "rwkv", "h3"]
 
 
@@ -157,7 +156,7 @@ def table4_studies(scale: Scale) -> list[Study]:
     return [study("positions", scale, models, [HARDEST[scale]], **more)]
 
 
-def draw_table4(evidence: Evidence, caption: str) -> Drawing:
+def _by_positions(evidence: Evidence) -> pd.DataFrame:
     """Model by positions: mean and half of its 90 % interval over seeds."""
     rows = []
     for name in WITH_POSITIONS if len(evidence.runs) else []:
@@ -167,8 +166,7 @@ def draw_table4(evidence: Evidence, caption: str) -> Drawing:
             found = best(runs, name) if len(runs) else None
             row[theirs] = f"{found.value:.2f} ± {(found.high - found.low) / 2:.2f}" if found else "-"
         rows.append(row)
-    table = pd.DataFrame(rows, columns=["model", *POSITIONS.values()])
-    return table_figure(table, "Table 4: positions in recurrent models", caption), table
+    return pd.DataFrame(rows, columns=["model", *POSITIONS.values()])
 
 
 def _positions_do_nothing(name: str):
@@ -186,7 +184,8 @@ def _positions_do_nothing(name: str):
 
 
 TABLE4 = Item(
-    "table4", "Positions in recurrent models", "positions do not change recurrent models", draw_table4, table4_studies,
+    "table4", "Positions in recurrent models", "positions do not change recurrent models",
+    table(_by_positions, "Positions in recurrent models", "±: half of the 90 % interval over seeds."), table4_studies,
     tuple(
         Claim(
             f"{name}-unchanged", f"No kind of positions moves the accuracy of 1-layer {name}, where it is above one pair in "
@@ -211,11 +210,10 @@ def variant_studies(scale: Scale) -> list[Study]:
     return [Study(name=f"{NAME}.variants.{scale}", model=models, task=task, train=train(scale, TRIED[scale]))]
 
 
-def draw_variants(evidence: Evidence, caption: str) -> Drawing:
+def _by_variant(evidence: Evidence) -> pd.DataFrame:
     """Accuracy at the best rate on each variant."""
     by = ["model", "task.variant"]
-    table = at_best_rate(evidence.runs, by) if len(evidence.runs) else pd.DataFrame(columns=by)
-    return table_figure(table, "Control: the two variants of MQAR", caption), table
+    return at_best_rate(evidence.runs, by) if len(evidence.runs) else pd.DataFrame(columns=by)
 
 
 def _same_on_both(evidence: Evidence) -> Finding:
@@ -229,8 +227,8 @@ def _same_on_both(evidence: Evidence) -> Finding:
 
 
 VARIANTS = Item(
-    "variants", "Control: MQAR's two variants", "keys asked in the order of the released generator, or in any order",
-    draw_variants, variant_studies,
+    "variants", "Control: MQAR's two variants", "keys queried in the order of the released generator, or in any order",
+    table(_by_variant, "Control: the two variants of MQAR"), variant_studies,
     (
         Claim(
             "variants-agree", f"1-layer DeltaNet and Mamba differ by at most {SAME_VARIANT} between MQAR's clean variant and "

@@ -20,11 +20,11 @@ def cells(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     ordered = runs.sort_values(by=[name for name in ("task.length", "model.width") if name in runs], kind="stable")
     fields = [name for name in runs if name.startswith(("task.", "model.", "train.")) and len(runs[name].unique()) > 1]
     shown = ("task.length", "task.pairs", "model.width")
-    told = [name for name in fields if name not in (*shown, "train.lr", "train.seed")]
+    others = [name for name in fields if name not in (*shown, "train.lr", "train.seed")]
     found = {}
     for at, same in groups(ordered, [name for name in shown if name in runs]):
         label = f"({', '.join(str(at[name]) for name in shown[:2] if name in at)}) width {at['model.width']}"
-        differ = [name for name in told if len(same[name].unique()) > 1]
+        differ = [name for name in others if len(same[name].unique()) > 1]
         for values, rows in groups(same, differ) if differ else [({}, same)]:
             found[label + "".join(f", {name.rpartition('.')[2]} {value}" for name, value in values.items())] = rows
     return found
@@ -54,7 +54,7 @@ def pairs(runs: pd.DataFrame) -> int:
 def printed(*settings: tuple[int, int], wider_than_long: str = "") -> Callable[[Evidence], bool]:
     """Whether some runs have the paper's protocol (50 epochs, 8,192 words) in one of these settings, or of all that it names.
 
-    `wider_than_long`: a model of which there must be such runs with a width above the length.
+    `wider_than_long`: a model that must have such runs with a width above the length.
     """
 
     def test(evidence: Evidence) -> bool:

@@ -6,10 +6,10 @@ import pandas as pd
 
 from recollect.analysis.scaling import at_best_rate
 from recollect.analysis.window import THRESHOLD
-from recollect.figures.panels import lines_figure, summary
-from recollect.figures.tables import table_figure
+from recollect.figures.panels import summary
+from recollect.papers.drawing import lines, table
 from recollect.papers.estimates import Estimate
-from recollect.papers.item import Drawing, Item
+from recollect.papers.item import Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.okpekpe2025.settings import FINE, NAME, SEEDS
 from recollect.papers.okpekpe2025.stability import WIDER, wider
@@ -18,7 +18,8 @@ from recollect.study.grid import axis
 from recollect.study.spec import Study
 
 MARGIN, NOTHING = 0.5, 0.1
-"""By how much accuracy the wide Mamba must exceed the deep one: the paper has 1.00 and 0.16; what copies nothing: it has 0."""
+"""The least lead in accuracy of the wide Mamba over the deep one (1.00 and 0.16 in the paper); the most of one that copies
+nothing (0)."""
 SIZES = {"tiny": (2, 32, 44), "small": (4, 256, 352), "medium": (12, 1024, 1408), "paper": (12, 1024, 1408)}
 """Layers, width, and the width at which Mamba has as many parameters as with twice the layers."""
 
@@ -74,29 +75,26 @@ def _runs(evidence: Evidence, mixer: str, deep: bool = False, wide: bool = False
     )
 
 
-def draw_fig5(evidence: Evidence, caption: str) -> Drawing:
+def _by_rate(evidence: Evidence) -> pd.DataFrame:
     """Accuracy against learning rate."""
     runs = evidence.runs
     if len(runs):
         layers, width, wide = SIZES[evidence.scale]
         drawn = [row == ("attention", layers, width) or row == ("mamba", layers, wide) for row in _sizes(runs)]
         runs = runs.loc[drawn]
-    table = summary(runs, ["model.mixer", "train.lr"])
-    title = "Copying, accuracy against learning rate"
-    return lines_figure(table, "train.lr", "model.mixer", title=title, caption=caption, xlabel="learning rate"), table
+    return summary(runs, ["model.mixer", "train.lr"])
 
 
 def _sizes(runs: pd.DataFrame) -> list[tuple[str, int, int]]:
     return list(zip(runs["model.mixer"], runs["model.layers"], runs["model.width"], strict=True))
 
 
-def draw_table1(evidence: Evidence, caption: str) -> Drawing:
+def _by_size(evidence: Evidence) -> pd.DataFrame:
     """Layers, width, parameters, accuracy."""
     columns = ["model.mixer", "model.layers", "model.width"]
-    table = at_best_rate(evidence.runs, columns) if len(evidence.runs) else pd.DataFrame(columns=columns)
+    found = at_best_rate(evidence.runs, columns) if len(evidence.runs) else pd.DataFrame(columns=columns)
     shown = ["parameters", "accuracy", "min", "max", "lr", "seeds"]
-    table = pd.DataFrame(table, columns=[*columns, *shown])
-    return table_figure(table, "Table 1: copying", caption), table
+    return pd.DataFrame(found, columns=[*columns, *shown])
 
 
 def _best(evidence: Evidence, name: str, mixer: str, **size: bool) -> Estimate:
@@ -125,17 +123,18 @@ def own_sizes(evidence: Evidence) -> bool:
 
 _JELASSI = (
     "Not stated, so Jelassi's: strings of 5 to 20 letters packed into 220 tokens, 2,000 steps of 8. Figure 5's Mamba is the one "
-    "of 12 x 1408, as that of 12 x 1024 copies nothing."
+    "of 12 x 1408, because that of 12 x 1024 copies nothing."
 )
 _DIFFERS: dict[Scale, str] = {
     "tiny": "Strings of 2 to 5 letters, 2 layers of width 32 (twice as deep: 4; wider: 44), at most 800 steps of 64 rows. The "
     "paper: 12 layers of width 1024, Jelassi's 5 to 20 letters.",
-    "small": "4 layers of width 256 (twice as deep: 8; wider: 352), one example a row, batch 64.",
+    "small": "4 layers of width 256 (twice as deep: 8; wider: 352), one example per row, batch 64.",
     "medium": f"The paper's sizes, five rates from 1e-5 to 1e-3, 2 seeds, bfloat16. {_JELASSI}",
     "paper": _JELASSI,
 }
 FIG5 = Item(
-    "fig5", "Copying: accuracy against learning rate", "Mamba's window is narrow on another task too", draw_fig5, studies,
+    "fig5", "Copying: accuracy against learning rate", "Mamba's window is narrow on another task too",
+    lines(_by_rate, "train.lr", "model.mixer", title="Copying, accuracy against learning rate", xlabel="learning rate"), studies,
     (
         Claim(
             "attention-wider",
@@ -148,7 +147,7 @@ FIG5 = Item(
 )  # fmt: skip
 TABLE1 = Item(
     "table1", "Copying: width against depth", "with as many parameters a wide Mamba copies, a deep one does not",
-    draw_table1, studies,
+    table(_by_size, "Copying"), studies,
     (
         Claim(
             "attention-copies", f"Attention copies at least {THRESHOLD} of the strings (paper: 100 %)",

@@ -3,10 +3,11 @@
 import pandas as pd
 
 from recollect.analysis.scaling import at_best_rate
-from recollect.figures.panels import lines_figure, summary
+from recollect.figures.panels import summary
 from recollect.inspect.mixing import decay_rate, distance_profiles
+from recollect.papers.drawing import lines
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
-from recollect.papers.item import Drawing, Item
+from recollect.papers.item import Item
 from recollect.papers.judge import Claim, Evidence
 from recollect.papers.okpekpe2025.cells import printed
 from recollect.papers.okpekpe2025.settings import differs
@@ -39,8 +40,8 @@ def measure(evidence: Evidence, runs: list[RunSpec], device: str) -> pd.DataFram
     return pd.concat(frames) if frames else pd.DataFrame()
 
 
-def draw(evidence: Evidence, caption: str) -> Drawing:
-    """Size against distance, over that at distance 1; a panel for start and end."""
+def _numbers(evidence: Evidence) -> pd.DataFrame:
+    """Size against distance, over that at distance 1, at the start and the end of training."""
     found = evidence.measured
     if len(found):
         found = found.loc[found["distance"] >= 1]
@@ -48,12 +49,7 @@ def draw(evidence: Evidence, caption: str) -> Drawing:
         near = found.loc[found["distance"] == 1, [*key, "size"]].rename(columns={"size": "near"})
         found = found.merge(near, on=key)
         found = found.assign(size=found["size"] / found["near"])
-    table = summary(found, ["when", "model", "distance"], "size")
-    figure = lines_figure(
-        table, "distance", "model", "when", title="Off-diagonal terms of the mixing matrix", caption=caption,
-        xlabel="distance in tokens", ylabel="mean size, over that at distance 1", logx=False, ylim=None,
-    )  # fmt: skip
-    return figure, table
+    return summary(found, ["when", "model", "distance"], "size")
 
 
 def _rate(evidence: Evidence, name: str, when: str) -> Estimate:
@@ -73,11 +69,15 @@ def _decays(when: str):
     return test
 
 
+_DRAW = lines(
+    _numbers, "distance", "model", "when", title="Off-diagonal terms of the mixing matrix", xlabel="distance in tokens",
+    ylabel="mean size, over that at distance 1", logx=False, ylim=None,
+)  # fmt: skip
 DECAY = Item(
     "decay",
     "Decay of the mixing matrix",
     "terms far from the diagonal fade in Mamba and Mamba2, not in DeltaNet",
-    draw,
+    _DRAW,
     fig7_studies,
     tuple(
         Claim(

@@ -1,8 +1,8 @@
 """Section 4: "increasing the number of layers to more than 2 does not provide any further improvement"."""
 
-from recollect.figures.panels import lines_figure
+from recollect.papers.drawing import lines
 from recollect.papers.estimates import NotEnough
-from recollect.papers.item import Drawing, Item
+from recollect.papers.item import Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.okpekpe2025.cells import printed
 from recollect.papers.okpekpe2025.settings import ALL, FINE, MAIN, THREE_RATES, differs, model, study
@@ -11,7 +11,7 @@ from recollect.papers.questions import Finding, every, exceeds, not_
 from recollect.study.spec import Study
 
 ADDS = 0.05
-"""Accuracy that more layers must bring to count."""
+"""The least gain in accuracy from more layers that counts."""
 
 
 def depth_studies(scale: Scale) -> list[Study]:
@@ -24,15 +24,6 @@ def depth_studies(scale: Scale) -> list[Study]:
     settings = {"paper": [(256, 16)]}.get(scale)
     rates = [FINE[scale][place] for place in (2, 6, 7)] if scale == "tiny" else None
     return [study("depth", scale, [model(mixer, scale, width, layers) for mixer in mixers], settings, rates=rates)]
-
-
-def draw_depth(evidence: Evidence, caption: str) -> Drawing:
-    """Accuracy against layers."""
-    table = best_table(evidence, ALL)
-    figure = lines_figure(
-        table, "model.layers", "model", title="Accuracy against depth", caption=caption, xlabel="layers", logx=False
-    )
-    return figure, table
 
 
 def _more_adds_nothing(evidence: Evidence) -> Finding:
@@ -48,11 +39,15 @@ def _more_adds_nothing(evidence: Evidence) -> Finding:
     return every(sorted(set(zip(deeper["model"], deeper["model.layers"], strict=True))), adds_nothing)
 
 
+_DRAW = lines(
+    lambda evidence: best_table(evidence, ALL), "model.layers", "model", title="Accuracy against depth", xlabel="layers",
+    logx=False,
+)  # fmt: skip
 DEPTH = Item(
     "depth",
     "Accuracy against depth",
     "more than two layers add nothing",
-    draw_depth,
+    _DRAW,
     depth_studies,
     (
         Claim(

@@ -59,13 +59,17 @@ def chosen(evidence: Evidence, name: str) -> pd.DataFrame:
 
 def draw(evidence: Evidence, caption: str) -> Drawing:
     """Loss and accuracy against epoch or step, training and validation, a panel per model and measure."""
-    curves = pd.DataFrame(columns=["panel", "step", "line", "value"])
+    curves, x = pd.DataFrame(columns=["panel", "step", "line", "value"]), "step"
     if len(evidence.runs) and len(evidence.curves):
         curves = pd.concat(_long(evidence, name) for name in MAIN if name in set(evidence.runs["model"]))
-    table = summary(curves, ["panel", "line", "step"], "value")
+        epochs = evidence.runs["train.epochs"].max() if "train.epochs" in evidence.runs else 0
+        if epochs:
+            x, per_epoch = "epoch", evidence.runs["step"].max() / epochs
+            curves = curves.assign(epoch=curves["step"] / per_epoch)
+    table = summary(curves, ["panel", "line", x], "value")
     figure = lines_figure(
-        table, "step", "line", "panel", title="Training of 1-layer models", caption=caption, xlabel="step",
-        ylabel="loss in nats, or accuracy", logx=False, columns=2, sharey="col", ylim=None,
+        table, x, "line", "panel", title="Training of 1-layer models", caption=caption, xlabel=x,
+        ylabel=("loss, nats", "accuracy"), logx=False, columns=2, sharey="col", ylim=None,
     )  # fmt: skip
     return figure, table
 

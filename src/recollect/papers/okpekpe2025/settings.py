@@ -1,6 +1,6 @@
 """The settings of Okpekpe & Orvieto at each scale, and the grids that its items are views of.
 
-The task is Zoology's, whose code the authors ran: blank filler, keys asked in the released generator's order.
+The task is Zoology's, whose code the authors ran: blank filler, keys queried in the released generator's order.
 What no version of the paper states is in `sources/okpekpe2025.py`.
 `paper` is appendix A.2 as printed. `medium` has its 50 epochs at the settings and widths that decide a claim, in bfloat16: an
 hour of one GPU. `small` has one setting, two widths and 6 epochs of smaller batches, which make as many steps as 12 epochs of the
@@ -21,25 +21,25 @@ from recollect.study.spec import Study
 NAME = SOURCE.name
 SEEDS = {"tiny": [42, 123], "small": [42, 123, 777], "medium": [42, 123, 777], "paper": [42, 123, 777]}
 FIVE_SEEDS = [*SEEDS["medium"], 1234, 2025]
-"""Of `medium`, where a mean over seeds decides a claim."""
+"""Seeds at `medium` where a mean over seeds decides a claim."""
 FINE = {
     "tiny": axis("logspace", 1e-4, 1e-1, 10),  # Zoology's four are every second of the first seven
     "small": axis("logspace", 1e-4, 1e-1, 10),
     "medium": axis("logspace", 1e-5, 1e-1, 13),  # the same steps, from a decade further down
     "paper": sorted({*axis("logspace", 1e-5, 1e-1, 17), *(float(f"{rate:.12g}") for rate in ZOOLOGY_RATES)}),
 }
-"""The finer grid, Zoology's four rates among it."""
+"""The finer grid, which includes Zoology's four rates."""
 ABOVE = axis("logspace", 1e-5, 10 ** (-1 / 3), 15)[13:]
-"""Of `medium`: the next two rates, as one seed of Mamba still solves at 0.1."""
+"""At `medium`: the next two rates, because one seed of Mamba still solves at 0.1."""
 
 
 def rates_at(*places: int) -> list[float]:
-    """Rates of `medium` by their place in its finer grid, three to a decade: 3 is 1e-4, 9 is 1e-2."""
+    """Rates of `medium` by their index in its finer grid, three per decade: 3 is 1e-4, 9 is 1e-2."""
     return [FINE["medium"][place] for place in places]
 
 
 AROUND, FOUR_RATES, THREE_RATES = rates_at(3, 5, 7, 8, 9, 10, 11), rates_at(5, 7, 9, 11), rates_at(5, 7, 9)
-"""Of `medium`: from 1e-4 to 4.6e-2, and fewer around what is best in Figure 1, so that the best has one on either side."""
+"""At `medium`: from 1e-4 to 4.6e-2, and fewer around the best of Figure 1, so that the best has one on either side."""
 SETTINGS = {
     "tiny": [(16, 4)], "small": [(64, 4)], "medium": [(64, 4)], "paper": [(64, 4), (128, 8), (256, 16), (512, 64)],
 }  # fmt: skip
@@ -49,7 +49,7 @@ DENSE = {"tiny": (16, 4), "small": (64, 16), "medium": (64, 16), "paper": (256, 
 HARDEST = {"tiny": (16, 4), "small": (64, 4), "medium": (64, 4), "paper": (512, 64)}
 """Tables 2 to 4: one pair of 64 is 2 %."""
 WIDTHS = {"tiny": [8, 16, 32], "small": [64, 128], "paper": [64, 128, 256, 512, 1024, 2048]}
-"""Of one-layer models; at `medium` each item has its own."""
+"""Widths of one-layer models; at `medium` each item has its own."""
 ABLATION_WIDTH = {"tiny": 32, "small": 128, "medium": 128, "paper": 256}
 """Tables 2 and 3, and the controls of one-layer models."""
 POSITIONS_WIDTH = {"tiny": 32, "small": 64, "medium": 64, "paper": 256}
@@ -57,19 +57,19 @@ POSITIONS_WIDTH = {"tiny": 32, "small": 64, "medium": 64, "paper": 256}
 LARGER_BATCH: dict[Scale, dict[str, int]] = {"tiny": {"batch": 64}, "small": {}, "medium": {}, "paper": {}}
 """Figure 7, Tables 2 and 3: with half of that, 1-layer Mamba of width 32 does not reach 95 % in 1,000 steps."""
 LONGER, SIX_RATES = 2500, [FINE["tiny"][place] for place in (0, 2, 4, 5, 6, 8)]
-"""Of `tiny`: steps of 2-layer models, as Mamba does not solve in 1,000; and the rates of the larger items, so that each takes
-minutes: Zoology's four, one between them and one above."""
+"""At `tiny`: steps of 2-layer models, because Mamba does not solve in 1,000; and the rates of the larger items, so that each
+takes minutes: Zoology's four, one between them and one above."""
 MINUTES = {
     **dict.fromkeys(("fig1", "fig2", "fig11", "stopping"), 9.7), **dict.fromkeys(("fig3", "fig12"), 9.4), "fig4": 4.5,
     **dict.fromkeys(("fig5", "table1"), 9.7), "fig6": 5.0, **dict.fromkeys(("table2", "table3"), 8.6), "table4": 6.8,
     "fig7": 7.8, "decay": 9.4, "depth": 4.5, "filler": 6.7, "readings": 8.4, "variants": 2.4, "all": 65.0,
 }  # fmt: skip
-"""Of each item at `tiny` on two cores (AMD EPYC, one thread each): computed from the time of a training step of each shape, as
-if no run ended early."""
+"""Minutes of each item at `tiny` on two cores (AMD EPYC, one thread each): computed from the time of a training step of each
+shape, as if no run ended early."""
 ALL = ["attention", "based", "h3", "hyena", "rwkv", "mamba"]
 RECURRENT = ["h3", "hyena", "rwkv", "mamba"]
 MAIN = ["attention", "hyena", "mamba"]
-"""The models of Figure 1, and of the main text's Figures 2 and 3: which, the text does not say."""
+"""The models of Figure 1, and of the main text's Figures 2 and 3: the text does not say which."""
 
 _TINY = (
     "MQAR with 16 tokens, 4 pairs and 32 words; fresh rows, batch 32, at most 1,000 steps (ends at 99 %), head not tied, "
@@ -87,7 +87,7 @@ DIFFERS: dict[Scale, str] = {
 
 
 def differs(text: str = "", /, **scales: str) -> dict[Scale, str]:
-    """The small print of an item: what all have in common, and what it adds; `text` for each scale but `tiny`."""
+    """The captions of an item by scale: what all items share, and `text`, which is for every scale except `tiny`."""
     added = {"small": text, "medium": text, "paper": text, **scales}
     return {scale: f"{text} {added.get(scale, '')}".strip() for scale, text in DIFFERS.items()}
 
@@ -171,7 +171,7 @@ def two_layers(scale: Scale) -> list[Study]:
 
 
 def windows(scale: Scale) -> list[Study]:
-    """Figure 1 but for `tiny`: at `small` as at `paper`, in bfloat16; at `medium` Mamba has five seeds, and Hyena also a width
+    """Figure 1 except at `tiny`: at `small` as at `paper`, in bfloat16; at `medium` Mamba has five seeds, and Hyena also a width
     above the length, which the paper says it needs."""
     if scale == "medium":
         attention, hyena, mamba = ([model(mixer, scale, 64, 2)] for mixer in MAIN)
@@ -188,7 +188,7 @@ def windows(scale: Scale) -> list[Study]:
 
 
 def setting(row: Any) -> str:
-    """(64, 4)"""
+    """The setting of a run, such as (64, 4)."""
     return f"({row['task.length']}, {row['task.pairs']})"
 
 

@@ -1,4 +1,4 @@
-"""What Figures 1, 5 and 7 claim about learning-rate windows, as questions to the runs."""
+"""The claims of Figures 1, 5 and 7 about learning-rate windows."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from recollect.papers.questions import Finding, all_of, any_of, at_least, at_mos
 WIDER = 0.25
 """Decades by which a window must be wider to count: a quarter, the grid's step at scale `paper`."""
 NARROW, NOTHING = 1.0, 1.1
-"""Decades that a narrow window has at most; pairs that a model recalls at most where it is near nothing."""
+"""The most decades of a narrow window; the most pairs that a model recalls where it recalls nothing."""
 
 
 def wider(evidence: Evidence, wide: pd.DataFrame, narrow: pd.DataFrame, names: tuple[str, str]) -> Finding:

@@ -5,6 +5,7 @@ import pandas as pd
 from recollect.analysis.scaling import at_best_rate
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES
 from recollect.figures.panels import lines_figure
+from recollect.papers.drawing import lines
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Scale
@@ -29,11 +30,11 @@ from recollect.papers.questions import Finding, all_of, any_of, at_least, betwee
 from recollect.study.spec import Study
 
 GAIN, GRID_GAIN, DEPTH_GAIN = 0.1, 0.02, 0.3
-"""Accuracies: what width must bring; what a finer grid must bring; what a second layer must bring attention."""
+"""The least gains in accuracy: from width; from a finer grid; of attention from a second layer."""
 ONE_PAIR = 0.5, 2.0
-"""From how many pairs to how many count as one."""
+"""The range of pairs that counts as one pair."""
 LONG = 4
-"""How many times the width a length is that is much larger."""
+"""From how many times the width on a length counts as much larger."""
 CELL = ["model", "task.length", "task.pairs", "model.width"]
 
 
@@ -80,7 +81,7 @@ def _mamba_solves_long(evidence: Evidence) -> Finding:
 
 
 def _gain(evidence: Evidence, names: list[str], label: str) -> Estimate:
-    """What the finer grid brings over Zoology's four rates: mean over configurations, for each seed."""
+    """The gain of the finer grid over Zoology's four rates: mean over configurations, per seed."""
     by_seed: dict[int, list[float]] = {}
     for name in names:
         for rows in cells(evidence.where(model=name, layers=2)).values():
@@ -92,7 +93,7 @@ def _gain(evidence: Evidence, names: list[str], label: str) -> Estimate:
 
 
 def _recurrent(evidence: Evidence) -> list[str]:
-    """The recurrent models that there are."""
+    """The recurrent models among the runs."""
     return [name for name in RECURRENT if name in set(evidence.runs["model"])]
 
 
@@ -155,7 +156,7 @@ ATTENTION_ONE_PAIR = Claim(
     _one_pair,
     printed(),
 )
-"""Also what Tables 2 and 3 say of attention."""
+"""Tables 2 and 3 make the same claim about attention."""
 ONE_LAYER_CLAIMS = (
     Claim(
         "recurrent-gain-with-width",
@@ -171,38 +172,38 @@ _TWO_LAYERS = "Two layers: attention, Hyena and Mamba alone, of width 32, at mos
 FIG2, FIG11 = (
     Item(
         name, "Two-layer models against width", "accuracy at the best rate of a finer grid and of Zoology's four rates",
-        draw_widths(f"{title}: accuracy of 2-layer models against width", models), two_layers, claims,
+        draw_widths("Accuracy of 2-layer models against width", models), two_layers, claims,
         differs(
             "Zoology's official values are not drawn: the text does not give them.",
             tiny=_TWO_LAYERS,
             medium="Width 64 (Hyena also 128); also MQAR (128, 8), 25 epochs and 7 rates, and Mamba on (256, 16), 3 rates.",
         ),
     )
-    for name, title, models, claims in (("fig2", "Figure 2", MAIN, TWO_LAYER_CLAIMS), ("fig11", "Figure 11", ALL, ()))
+    for name, models, claims in (("fig2", MAIN, TWO_LAYER_CLAIMS), ("fig11", ALL, ()))
 )  # fmt: skip
 FIG3, FIG12 = (
     Item(
         name, "One-layer models against width", "recurrent models gain with width, attention stays at one pair",
-        draw_widths(f"{title}: accuracy of 1-layer models against width", models), one_layer, claims,
+        draw_widths("Accuracy of 1-layer models against width", models), one_layer, claims,
         differs(
             "Based has both of its parts in its one layer.",
             medium="Widths 64 (four rates) and 256 (attention and Mamba: 128; three rates), no Based.",
         ),
     )
-    for name, title, models, claims in (("fig3", "Figure 3", MAIN, ONE_LAYER_CLAIMS), ("fig12", "Figure 12", ALL, ()))
+    for name, models, claims in (("fig3", MAIN, ONE_LAYER_CLAIMS), ("fig12", ALL, ()))
 )  # fmt: skip
 
 
 def fig4_studies(scale: Scale) -> list[Study]:
     """As many pairs as the length holds, 1 and 2 layers."""
-    if scale == "tiny":  # its one setting is that already: runs of fig3 and fig1
+    if scale == "tiny":  # its only setting has that many already: runs of fig3 and fig1
         shallow = [model(mixer, scale, [8, 32], 1) for mixer in ("attention", "mamba")]
         deep = [model("attention", scale, 32, 2)]
         return [
             study("scaling", scale, shallow, rates=SIX_RATES),
             study("scaling-deep", scale, deep, rates=SIX_RATES, steps=LONGER),
         ]
-    if scale == "medium":  # what tells width, depth and parameters apart
+    if scale == "medium":  # enough to separate width, depth and parameters
         sizes = ((64, [1, 2]), (256, 1))
         models = [model(mixer, scale, width, layers) for mixer in ("attention", "mamba") for width, layers in sizes]
         return [study("scaling", scale, models, [DENSE[scale]], rates=THREE_RATES)]
@@ -211,12 +212,10 @@ def fig4_studies(scale: Scale) -> list[Study]:
     return [study("scaling", scale, [model(mixer, scale, widths, [1, 2]) for mixer in mixers], [DENSE[scale]])]
 
 
-def draw_fig4(evidence: Evidence, caption: str) -> Drawing:
-    """Accuracy against parameters, a line per model and a panel per depth."""
+def _by_parameters(evidence: Evidence) -> pd.DataFrame:
+    """Accuracy by model, depth and parameters."""
     table = best_table(evidence, ALL)
-    table["depth"] = [f"{layers} layer{'s' * (layers > 1)}" for layers in table["model.layers"]]
-    title = "Accuracy against parameters"
-    return lines_figure(table, "parameters", "model", "depth", title=title, caption=caption, xlabel="parameters"), table
+    return table.assign(depth=[f"{layers} layer{'s' * (layers > 1)}" for layers in table["model.layers"]])
 
 
 def _depth_helps(evidence: Evidence) -> Finding:
@@ -253,7 +252,7 @@ FIG4 = Item(
     "fig4",
     "Accuracy against parameters, one and two layers",
     "width helps recurrent models, depth helps attention",
-    draw_fig4,
+    lines(_by_parameters, "parameters", "model", "depth", title="Accuracy against parameters", xlabel="parameters"),
     fig4_studies,
     (
         Claim(

@@ -1,8 +1,11 @@
 """Figures 1 and 7: over how many decades of learning rate does a model recall?"""
 
+import pandas as pd
+
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES
 from recollect.figures.panels import lines_figure, summary
 from recollect.figures.window import window_figure
+from recollect.papers.drawing import lines
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Evidence, Scale
 from recollect.papers.okpekpe2025 import stability
@@ -40,10 +43,8 @@ def draw_fig1(evidence: Evidence, caption: str) -> Drawing:
     table = summary(runs, ["model", "train.lr"])
     if runs.empty:
         return lines_figure(table, "train.lr", "model", title=title, caption=caption, xlabel="learning rate"), table
-    small_print = (
-        f"{caption} Band: lowest to highest seed; bars: windows at {THRESHOLD:g}; dashed: Zoology's four rates."
-    )
-    return window_figure(runs, title, small_print), table
+    note = f"Band: lowest to highest seed; bars: windows at {THRESHOLD:g}; dotted: Zoology's four rates."
+    return window_figure(runs, title, f"{caption} {note}"), table
 
 
 FIG1 = Item(
@@ -89,29 +90,32 @@ def fig7_studies(scale: Scale) -> list[Study]:
     return [study("newer", scale, models, SETTINGS[scale][-1:], **LARGER_BATCH[scale])]
 
 
-def draw_fig7(evidence: Evidence, caption: str) -> Drawing:
-    """Accuracy against learning rate, a panel per width."""
+def _by_rate(evidence: Evidence) -> pd.DataFrame:
+    """Accuracy by width, model and learning rate."""
     runs = evidence.runs
     if len(runs):
-        depth = runs["model.layers"]
-        named = [
-            name if layers == 1 else f"{name}, {layers} layers"
-            for name, layers in zip(runs["model"], depth, strict=True)
-        ]
-        runs = runs.assign(width=[f"width {width}" for width in runs["model.width"]], model=named)
-    table = summary(runs, ["width", "model", "train.lr"])
-    figure = lines_figure(
-        table, "train.lr", "model", "width", title="Newer 1-layer models", caption=caption, xlabel="learning rate",
-        marks=ZOOLOGY_RATES,
-    )  # fmt: skip
-    return figure, table
+        runs = runs.sort_values("model.width", kind="stable")
+        sizes = zip(runs["model"], runs["model.layers"], strict=True)
+        runs = runs.assign(
+            width=[f"width {width}" for width in runs["model.width"]],
+            model=[name if layers == 1 else f"{name}, {layers} layers" for name, layers in sizes],
+        )
+    return summary(runs, ["width", "model", "train.lr"])
 
 
 FIG7 = Item(
     "fig7",
     "Newer recurrent models with one layer",
     "the windows of DeltaNet, Mamba2 and Mamba, the first the widest",
-    draw_fig7,
+    lines(
+        _by_rate,
+        "train.lr",
+        "model",
+        "width",
+        title="Newer 1-layer models",
+        xlabel="learning rate",
+        marks=ZOOLOGY_RATES,
+    ),
     fig7_studies,
     stability.FIG7,
     differs(

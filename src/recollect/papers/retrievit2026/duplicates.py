@@ -19,10 +19,12 @@ from recollect.papers.retrievit2026.settings import FIVE, TITLES, blocks, differ
 from recollect.study.spec import Study
 
 HIGHER, MISSES, RECENT, EVEN = 0.02, 0.3, 0.8, 0.2
-"""By how much an error rate must be higher; by how much, where a model fails to match; the share of the last segment that is
-recency; `uneven` up to which choices are even (half the sum of |share - 1/s|)."""
+"""The least difference of a higher error rate; that of a model that fails to match; the least share of the last segment that
+counts as recency; the largest `uneven` of even choices (half the sum of |share - 1/s|)."""
 FOUR = ("RoPE", "M2", "HI-M2-1", "2S-M2")
 QUERIES = ("suffix", "prefix")
+FLOOR = 1e-3
+"""Of error rates in a picture, whose axis is logarithmic."""
 LEARNT = f"after training to at least {THRESHOLD}"
 
 
@@ -53,7 +55,7 @@ def measure(evidence: Evidence, name: str, query: str, what: str) -> Estimate:
     table = evidence.once("duplicates", _of_learnt)
     samples = {tuple(at.values()): list(rows[what]) for at, rows in groups(table, ["name", "query"])}
     if (name, query) not in samples:
-        raise NotEnough(f"no duplicate queries were put to {name} ({query})")
+        raise NotEnough(f"{name} ({query}) was not tested on duplicate queries")
     return mean_of(samples[name, query], f"{name}, {query}: {WORDS[what]}", pool(samples.values(), bounded=True))
 
 
@@ -70,9 +72,11 @@ def draw_errors(
         table = table.assign(model=[TITLES[name] for name in table["name"]])
         table = table.sort_values("model", key=lambda column: column.map(order.index), kind="stable")
         found = summary(table, ["model", "query", "segments"], "error")
+        drawn = found.assign(**{name: found[name].clip(lower=FLOOR) for name in ("mean", "low", "high")})
         figure = lines_figure(
-            found, "segments", "query", "model", title=title, caption=caption, xlabel="segments s, each with the query",
-            ylabel="error rate", logx=False, columns=4,
+            drawn, "segments", "query", "model", title=title, xlabel="segments s, each with the query", ylabel="error rate",
+            caption=f"{caption} Rates below {FLOOR:g} are drawn there.", logx=False, logy=True, columns=4,
+            ylim=(FLOOR / 1.3, 1.3),
         )  # fmt: skip
         return figure, found
 
@@ -80,7 +84,8 @@ def draw_errors(
 
 
 def draw_preferences(title: str, models: Callable[[Scale], Sequence[str]]) -> Callable[[Evidence, str], Drawing]:
-    """Preference rates: a row of panels a kind of query, a column a model; inside a row for each s, a column a segment."""
+    """Preference rates: a row of panels per kind of query, a column per model; inside a panel a row per s, a column per
+    segment."""
 
     def drawing(evidence: Evidence, caption: str) -> Drawing:
         runs, cells = view(evidence), {}
@@ -107,11 +112,17 @@ def _four(scale: Scale) -> tuple[str, ...]:
 def _studies(
     queries: Sequence[str], references: bool = True, interleaved: bool = False
 ) -> Callable[[Scale], list[Study]]:
+    """Of models beside the interleaved ones, `tiny` has those that claims compare them with, and no query before the sequence."""
+
     def both(scale: Scale) -> list[Study]:
-        made = []
-        for query in queries:
+        made, few = [], scale == "tiny" and references and interleaved
+        for query in queries[:1] if few else queries:
             task = "suffix-99" if query == "suffix" else "prefix-99"
-            made += studies(task, scale, task, FIVE) if references else []
+            made += (
+                studies(f"{task}-two" if few else task, scale, task, ("RoPE", "M2") if few else FIVE)
+                if references
+                else []
+            )
             made += studies(f"{query}-blocks-99", scale, task, blocks(scale)) if interleaved else []
         return made
 
@@ -148,7 +159,7 @@ def _all_ratios_low(evidence: Evidence) -> Finding:
 
 
 def _recency(evidence: Evidence) -> Finding:
-    """Decided by the share of all predictions, as the paper's heatmap shows it; that among those that match comes along."""
+    """Decided by the share of all predictions, as in the paper's heatmap; the share of those that match is reported beside it."""
     matched = measure(evidence, "M2", "prefix", "last_of_matched")
     found = at_least(measure(evidence, "M2", "prefix", "last"), RECENT)
     return Finding(found.holds, {**found.numbers, matched.name: str(matched)}, found.note, found.needs)

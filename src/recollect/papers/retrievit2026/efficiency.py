@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from recollect.figures.panels import lines_figure
+from recollect.papers.drawing import Draw, lines
 from recollect.papers.examples import curve_table
-from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Evidence, Scale
+from recollect.papers.item import Item
+from recollect.papers.judge import Scale
 from recollect.papers.retrievit2026 import needed
 from recollect.papers.retrievit2026.settings import (
     SSMS,
@@ -21,17 +21,12 @@ from recollect.papers.retrievit2026.settings import (
 from recollect.study.spec import Study
 
 
-def draw(title: str) -> Callable[[Evidence, str], Drawing]:
+def draw(title: str) -> Draw:
     """Accuracy against training examples, a line per model."""
-
-    def drawing(evidence: Evidence, caption: str) -> Drawing:
-        table = curve_table(evidence.curves, view(evidence), TITLES)
-        figure = lines_figure(
-            table, "examples", "model", title=title, caption=caption, xlabel="training examples", logx=False
-        )
-        return figure, table
-
-    return drawing
+    return lines(
+        lambda evidence: curve_table(evidence.curves, view(evidence), TITLES), "examples", "model", title=title,
+        xlabel="training examples", logx=False,
+    )  # fmt: skip
 
 
 def _studies(part: str, task: TaskName, models: Callable[[Scale], tuple[str, ...]]) -> Callable[[Scale], list[Study]]:
@@ -110,7 +105,7 @@ FIG19 = Item(
     "fig19",
     "Position retrieval: reverse gating (left)",
     "with the gate on the Mamba stream a two-stream model learns sooner",
-    draw("Figure 19, left: two-stream, and with the gate reversed"),
+    draw("Position retrieval, two-stream and with the gate reversed"),
     _studies("position-reverse", "position", lambda scale: ("RoPE", "2S-M2", "2SR-M2")),
     needed.FIG19,
     differs(),

@@ -1,20 +1,21 @@
-"""The embeddings of position tokens, and which of them are looked at: shared by Figures 9 to 11 and 20 to 22 and by `tying`.
+"""The embeddings of position tokens, and which of them are used: shared by Figures 9 to 11 and 20 to 22 and by `tying`.
 
-In position retrieval, as `settings` has it. Scales other than `paper` tie no head, and show the head's embeddings (see `tying`).
+The task is position retrieval. Scales other than `paper` tie no head, and show the head's embeddings (see `tying`).
 """
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pandas as pd
 
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.judge import Evidence, Scale
 from recollect.papers.retrievit2026 import settings
-from recollect.papers.retrievit2026.settings import HALF, differs, learnt, of, view
+from recollect.papers.retrievit2026.settings import HALF, TITLES, best_learnt, differs, learnt, of, view
 from recollect.study.spec import Study
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
-"""Of training, at which embeddings are shown."""
+"""Shares of training at which embeddings are shown."""
 FIG9_MODELS = ("RoPE", "NoPE", "M2", "HI-M2-1")
 """Also those of Figure 10."""
 ALONE = ("M", "M2")
@@ -40,9 +41,9 @@ def embeddings(
 def learnt_embeddings(
     evidence: Evidence, name: str, share: float = 1.0, table: str = "", **values: bool
 ) -> list[np.ndarray]:
-    """`embeddings` of the runs that have learnt the task: that those of another have no structure says nothing.
+    """`embeddings` of the runs that have learnt the task: others are no evidence.
 
-    An SSM alone need not have: in the paper it does not get there, and has structure all the same.
+    An SSM without attention is exempt: in the paper it does not learn the task, and has structure nevertheless.
     """
     runs = of(evidence, name, **values)
     kept = runs if name in ALONE else learnt(runs, name, HALF)
@@ -51,21 +52,37 @@ def learnt_embeddings(
 
 def _tables(evidence: Evidence, name: str, ids: list[str], share: float, table: str) -> list[np.ndarray]:
     if not ids or evidence.snapshots.empty:
-        raise NotEnough(f"no embeddings of {name} are there")
+        raise NotEnough(f"there are no embeddings of {name}")
     table = table or ("input" if evidence.scale == "paper" else "output")
     rows = evidence.snapshots.loc[evidence.snapshots["run"].isin(ids) & (evidence.snapshots["share"] == share)]
     return [row["input"] if row[table] is None else row[table] for row in rows.to_dict("records")]  # None: tied
 
 
-def first(evidence: Evidence, name: str, share: float = 1.0) -> np.ndarray | None:
-    """The embeddings of the first seed, which is drawn."""
+def shown(evidence: Evidence, name: str) -> pd.DataFrame:
+    """The run that is drawn, as a frame of at most one row: of those that have learnt, the most accurate."""
+    runs = view(evidence)
+    return best_learnt(runs.loc[runs["name"] == name])[:1]
+
+
+def shown_embeddings(evidence: Evidence, name: str, share: float = 1.0) -> np.ndarray | None:
+    """The embeddings that are drawn."""
     try:
-        found = embeddings(evidence, name, share)
+        found = _tables(evidence, name, list(shown(evidence, name)["id"]), share, "")
     except NotEnough:
         return None
     return found[0] if found else None
 
 
+def shown_seeds(evidence: Evidence, names: Sequence[str]) -> str:
+    """Which seeds are drawn, and how accurate they are."""
+    told = [
+        f"{TITLES[name]} {row['train.seed']} ({row['accuracy']:.2f})"
+        for name in names
+        for row in shown(evidence, name).to_dict("records")
+    ]
+    return f"Seeds shown (accuracy): {', '.join(told)}." if told else ""
+
+
 def over_seeds(found: list[np.ndarray], what: Callable[[np.ndarray], float], name: str) -> Estimate:
-    """A measure of embeddings, and the interval that seeds leave it."""
+    """A measure of embeddings with its interval over seeds."""
     return mean_of((what(x) for x in found), name)

@@ -7,7 +7,7 @@ import pandas as pd
 from recollect.analysis.efficiency import data_efficiency
 from recollect.analysis.window import THRESHOLD
 from recollect.figures.panels import lines_figure, summary
-from recollect.figures.tables import table_figure
+from recollect.papers.drawing import table
 from recollect.papers.examples import timed
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Evidence, Scale, where
@@ -34,14 +34,7 @@ def lengths_table(evidence: Evidence, queries: tuple[str, ...]) -> pd.DataFrame:
         column = longer.length_column(evidence.scale, length)
         for run in runs.loc[runs["task.query"].isin(queries)].to_dict("records"):
             if column in run:
-                rows.append(
-                    {
-                        "query": run["task.query"],
-                        "model": TITLES[run["name"]],
-                        "length": length,
-                        "accuracy": run[column],
-                    }
-                )
+                rows.append((run["task.query"], TITLES[run["name"]], length, run[column]))
     frame = pd.DataFrame(rows, columns=["query", "model", "length", "accuracy"])
     return summary(frame.dropna(subset="accuracy"), ["query", "model", "length"])
 
@@ -83,30 +76,20 @@ def residual_studies(scale: Scale) -> list[Study]:
     ]
 
 
-def draw_residual(evidence: Evidence, caption: str) -> Drawing:
+def _by_residual(evidence: Evidence) -> pd.DataFrame:
     """Examples and extrapolation of each hybrid, clean and released."""
     examples = f"examples to {THRESHOLD}"
     columns = ["model", "residual sums", examples, "low", "high", "accuracy", "accuracy at 4 x length"]
     rows, runs = [], view(evidence)
     if len(runs) and len(evidence.curves):
         longest = longer.length_column(evidence.scale, SETTINGS[evidence.scale].lengths[-1])
-        table = data_efficiency(timed(evidence.curves, runs), ["name", "model.residual"])
-        for row in table.to_dict("records"):
+        found = data_efficiency(timed(evidence.curves, runs), ["name", "model.residual"])
+        for row in found.to_dict("records"):
             inside = where(runs, name=row["name"], residual=row["model.residual"])
             far = inside[longest].mean() if longest in inside else float("nan")
-            rows.append(
-                (
-                    TITLES[row["name"]],
-                    row["model.residual"],
-                    row["median"],
-                    row["low"],
-                    row["high"],
-                    inside["accuracy"].mean(),
-                    far,
-                )
-            )
-    frame = pd.DataFrame(rows, columns=columns)
-    return table_figure(frame, "Control: clean and released residual sums", caption), frame
+            needed = (row["median"], row["low"], row["high"])
+            rows.append((TITLES[row["name"]], row["model.residual"], *needed, inside["accuracy"].mean(), far))
+    return pd.DataFrame(rows, columns=columns)
 
 
 FIG4B = Item(
@@ -140,7 +123,7 @@ RESIDUAL = Item(
     "residual",
     "Control: residual sums",
     "what the residual sums of the released code change in findings 1 and 2",
-    draw_residual,
+    table(_by_residual, "Control: clean and released residual sums"),
     residual_studies,
     longer.RESIDUAL,
     differs(paper="The printed formulas are the clean sums; the released code has others."),

@@ -19,9 +19,10 @@ from recollect.papers.retrievit2026.embeddings import (
     HEAD,
     SHARES,
     embeddings,
-    first,
     learnt_embeddings,
     over_seeds,
+    shown_embeddings,
+    shown_seeds,
     studies,
 )
 from recollect.papers.retrievit2026.settings import M2_BLOCKS, SETTINGS, TITLES, TRANSFORMERS, differs
@@ -29,17 +30,17 @@ from recollect.papers.retrievit2026.settings import M2_BLOCKS, SETTINGS, TITLES,
 FIG22_MODELS = ("RoPE", "NoPE", "M2", "2S-M2")
 NEIGHBOURS = (1, 2, 5, 10, 20, 50)
 NEAR, FAR, LOCAL = 0.5, 0.75, 0.3
-"""The mean distance of nearest neighbours over that of chance, where embeddings are local and where they are not; and by how much
-the cosine similarity of adjacent positions exceeds that of others where they are."""
+"""The mean distance of nearest neighbours over that of chance: the most where embeddings are local, the least where they are
+not; and the least by which the cosine similarity of adjacent positions exceeds that of others where they are local."""
 ALIKE, LOW, SOONER = 0.9, 0.9, 0.1
-"""The cosine similarity of embeddings that are near-identical; the share of variance in a subspace that holds what there is; by
-how much locality at the ends of the sequence exceeds that in its middle where it comes first."""
+"""The least cosine similarity of near-identical embeddings; the least share of variance in a low-dimensional subspace; the least
+by which locality at the ends of the sequence exceeds that in its middle."""
 COMPONENTS = (32, 64, 128)
-"""Principal components, of 200 positions; fewer positions have as many fewer."""
+"""Principal components for 200 positions; fewer positions have proportionally fewer."""
 
 
 def components(scale: Scale) -> tuple[int, ...]:
-    """How many principal components stand for the paper's 32, 64 and 128."""
+    """How many principal components correspond to the paper's 32, 64 and 128."""
     return tuple(max(2, round(n * SETTINGS[scale].position / 200)) for n in COMPONENTS)
 
 
@@ -71,7 +72,8 @@ def _local(names: Sequence[str], every_dimension: bool) -> Callable[[Evidence], 
 
 
 def _not_local(name: str) -> Claim:
-    """That adjacent positions are no more alike than others in a Transformer: a claim for each, as either may not have learnt."""
+    """The claim that adjacent positions are no more alike than others in a Transformer: one per model, because either may not
+    have learnt."""
     says = (
         f"In {name}, in the fewest components shown, adjacent positions are more alike than others by at most {LOCAL} in cosine "
         "similarity of the embeddings shown"
@@ -84,7 +86,7 @@ def _not_local(name: str) -> Claim:
 
 
 NOT_LOCAL = tuple(map(_not_local, TRANSFORMERS))
-"""Figures 10 and 22 show it of the same runs."""
+"""Figures 10 and 22 have the same claims and runs."""
 
 
 def _near_identical(evidence: Evidence) -> Finding:
@@ -150,11 +152,11 @@ def draw_similarity(title: str, names: Sequence[str], over_time: bool) -> Callab
         cells = {
             (row, TITLES[name]): _similar(x, kept)
             for (row, (share, kept)), name in product(rows.items(), names)
-            if (x := first(evidence, name, share)) is not None
+            if (x := shown_embeddings(evidence, name, share)) is not None
         }
         figure = heatmaps_figure(
-            cells, list(rows), [TITLES[name] for name in names], title=title, caption=caption, xlabel="position",
-            ylabel="position", value="cosine similarity", limits=(-1.0, 1.0),
+            cells, list(rows), [TITLES[name] for name in names], title=title, xlabel="position",
+            caption=f"{caption} {shown_seeds(evidence, names)}", ylabel="position", value="cosine similarity", limits=(-1.0, 1.0),
         )  # fmt: skip
         return figure, long_table(cells, ("position", "other"), "cosine")
 

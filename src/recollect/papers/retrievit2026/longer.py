@@ -1,4 +1,4 @@
-"""What Figures 4, 12 and the control `residual` claim about sequences longer than those trained on, as questions to the runs."""
+"""The claims of Figures 4, 12 and the control `residual` about sequences longer than those trained on."""
 
 from collections.abc import Callable
 from itertools import product
@@ -14,10 +14,10 @@ from recollect.papers.questions import Finding, at_least, at_most, between, ever
 from recollect.papers.retrievit2026.settings import FIVE, SETTINGS, SSMS, VARIANT, learnt, of, view
 
 NEAR_PERFECT, FAILS, ALIKE, BOOST, WORSE = 0.9, 0.5, 0.15, 0.1, 0.02
-"""Near-perfect generalisation, as a share of the accuracy at the trained length; and accuracies: failure; how far apart is alike;
-what is a boost; up to what a model is no worse."""
+"""Near-perfect generalisation, as a share of the accuracy at the trained length; and accuracies: the most of a failure; the most
+by which similar models differ; the least boost; the most by which a model that is no worse is below."""
 FACTOR = 2.0
-"""Examples that differ by less than this factor are no change."""
+"""Numbers of examples that differ by less than this factor count as equal."""
 HYBRIDS = ("HI-M2-1", "2S-M2")
 TRAINED = f"after training to at least {THRESHOLD} at the trained length"
 

@@ -1,4 +1,4 @@
-"""What Figures 3, 7 and 19 (left) claim about the examples that models need, as questions to the runs."""
+"""The claims of Figures 3, 7 and 19 (left) about the examples that models need."""
 
 import pandas as pd
 
@@ -10,7 +10,7 @@ from recollect.papers.questions import Finding, at_least, between, every, few
 from recollect.papers.retrievit2026.settings import HYBRIDS, SSMS, blocks, states, view
 
 MORE, ORDER, ALIKE = 1.0, 10.0, 2.0
-"""Ratios of examples: what counts as more, what as an order of magnitude, and up to what factor models need as many."""
+"""Ratios of examples that count as more, as an order of magnitude, and (up to this factor) as equal."""
 PERCENT = f"{100 * THRESHOLD:g} %"
 
 
@@ -25,7 +25,7 @@ def _alike(evidence: Evidence, one: str, other: str) -> Finding:
 
 
 def _both(evidence: Evidence, *names: str) -> pd.DataFrame:
-    """The runs of all models, of which these are all there."""
+    """The runs of all models; NotEnough if runs of these are missing."""
     runs = view(evidence)
     for name in names:
         evidence.whole(where(runs, name=name))

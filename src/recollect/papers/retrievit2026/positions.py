@@ -8,21 +8,23 @@ from recollect.analysis.dynamics import uninformed_loss
 from recollect.analysis.positions import position_matrix
 from recollect.figures.heatmaps import heatmaps_figure, long_table
 from recollect.figures.panels import lines_figure, summary
+from recollect.papers.drawing import lines
 from recollect.papers.examples import curve_table
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Evidence, Scale
 from recollect.papers.retrievit2026 import stages
 from recollect.papers.retrievit2026.settings import (
+    HALF,
+    M2_BLOCKS,
     SETTINGS,
     TITLES,
+    best_learnt,
     differs,
     families,
     studies,
     view,
 )
 from recollect.study.spec import Study
-
-M2_BLOCKS = ("HI-M2-1", "HI-M2-2", "HI-M2-3", "HI-M2-4")
 
 
 def draw_positions(title: str, names: Sequence[str]) -> Callable[[Evidence, str], Drawing]:
@@ -31,15 +33,16 @@ def draw_positions(title: str, names: Sequence[str]) -> Callable[[Evidence, str]
     def drawing(evidence: Evidence, caption: str) -> Drawing:
         runs, cells = view(evidence), {}
         for name in names:
-            inside = runs.loc[runs["name"] == name, "id"]
+            inside = best_learnt(runs.loc[runs["name"] == name])["id"]
             slices = (
                 evidence.slices.loc[evidence.slices["run"].isin(inside)] if len(evidence.slices) else pd.DataFrame()
             )
             if len(slices):
                 cells["", TITLES[name]] = position_matrix(slices).rename(columns=lambda place: place + 1)
+        told = f"Progress: of each run's own length; of runs that have learnt (accuracy {HALF}), where some have."
         figure = heatmaps_figure(
-            cells, ("",), [TITLES[name] for name in names], title=title, caption=f"{caption} Progress: of each run's own length.",
-            xlabel="target position", ylabel="progress of training", value="accuracy",
+            cells, ("",), [TITLES[name] for name in names], title=title, caption=f"{caption} {told}", xlabel="target position",
+            ylabel="progress of training", value="accuracy",
         )  # fmt: skip
         return figure, long_table(cells, ("progress", "position"), "accuracy")
 
@@ -48,26 +51,21 @@ def draw_positions(title: str, names: Sequence[str]) -> Callable[[Evidence, str]
 
 def draw_loss(evidence: Evidence, caption: str) -> Drawing:
     """Training loss against examples, and the loss of a model that knows nothing."""
-    table = curve_table(evidence.curves, view(evidence), TITLES, "train_loss", carried=False)
+    table = curve_table(evidence.curves, view(evidence), TITLES, "train_loss")
     level = uninformed_loss(SETTINGS[evidence.scale].position)
     figure = lines_figure(
         table, "examples", "model", title="Training loss in position retrieval", xlabel="training examples",
-        caption=f"{caption} Grey: log(length) / 2 = {level:.2f}, what a model has that knows nothing.",
+        caption=f"{caption} Grey: log(length) / 2 = {level:.2f}, the loss of a model that knows nothing.",
         ylabel="training loss in nats", logx=False, ylim=None,
     )  # fmt: skip
     figure.axes[0].axhline(level, color="#777777", linewidth=1)
     return figure, table
 
 
-def draw_gates(evidence: Evidence, caption: str) -> Drawing:
+def _gates(evidence: Evidence) -> pd.DataFrame:
     """|tanh b| of each layer over training."""
     traces = stages.gates(evidence)
-    table = summary(traces.assign(layer=[f"layer {n + 1}" for n in traces["layer"]]), ["layer", "examples"], "gate")
-    figure = lines_figure(
-        table, "examples", "layer", title="Gates of the two-stream model", caption=caption,
-        xlabel="training examples", ylabel="|tanh b|", logx=False, ylim=None,
-    )  # fmt: skip
-    return figure, table
+    return summary(traces.assign(layer=[f"layer {n + 1}" for n in traces["layer"]]), ["layer", "examples"], "gate")
 
 
 def _studies(part: str, names: Sequence[str]) -> Callable[[Scale], list[Study]]:
@@ -98,7 +96,7 @@ FIG19_RIGHT = Item(
     "fig19-right",
     "Position retrieval: accuracy by position, reverse gating",
     "reverse gating learns as other hybrids do",
-    draw_positions("Figure 19, right: reverse two-stream", ("2S-M2", "2SR-M2")),
+    draw_positions("Accuracy by target position, reverse two-stream", ("2S-M2", "2SR-M2")),
     _studies("position-gating", ("2S-M2", "2SR-M2")),
     stages.FIG19_RIGHT,
     differs(),
@@ -107,18 +105,22 @@ FIG19_RIGHT = Item(
 FIG17 = Item(
     "fig17",
     "Position retrieval: training loss",
-    "SSMs leave the plateau of ignorance first, Transformers late and at once",
+    "SSMs leave the plateau of the uninformed loss first, Transformers late and suddenly",
     draw_loss,
     lambda scale: studies("position", scale, "position", families(scale)),
     stages.FIG17,
     differs(paper="NoPE is drawn too."),
     ("curves",),
 )
+_DRAW_GATES = lines(
+    _gates, "examples", "layer", title="Gates of the two-stream model", xlabel="training examples", ylabel="|tanh b|",
+    logx=False, ylim=None,
+)  # fmt: skip
 FIG18 = Item(
     "fig18",
     "Position retrieval: gates",
     "deep layers fuse the two streams",
-    draw_gates,
+    _DRAW_GATES,
     _studies("position-gates", ("2S-M2",)),
     stages.FIG18,
     differs(),

@@ -42,29 +42,29 @@ TITLES = {
     **{f"HI-{kind}-{n}": f"interleaved {ssm} {n}:1" for kind, ssm in (("M", "Mamba"), ("M2", "Mamba2")) for n in (1, 2, 3, 4)},
     "2S-M": "two-stream Mamba", "2S-M2": "two-stream Mamba2", "2SR-M2": "reverse two-stream Mamba2",
 }  # fmt: skip
-"""Names as legends have them, in the order in which they are drawn."""
+"""Names in legends, in the order in which they are drawn."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a scale has."""
+    """The settings of a scale."""
 
     ngram: Fields
     lengths: tuple[int, ...]
-    """Of the sequences it is tested on, the longest trained one first."""
+    """Lengths of the test sequences, starting with the longest trained one."""
     segments: tuple[int, ...]
-    """Of duplicate queries."""
+    """Numbers of segments of duplicate queries."""
     position: int
     """Tokens of position retrieval."""
     seeds: tuple[int, ...]
     ngram_train: Fields
     position_train: Fields
     suffix_train: Fields = field(default_factory=dict)
-    """What n-gram retrieval has otherwise where the query comes after the sequence."""
+    """Fields that differ in n-gram retrieval with the query after the sequence."""
     others: Fields = field(default_factory=dict)
-    """What models have otherwise that are not of the five, which most claims are about."""
+    """Fields that differ for models other than the five that most claims are about."""
     tied: Fields = field(default_factory=dict)
-    """What models of the five have otherwise with a head that is tied where theirs is not."""
+    """Fields that differ for models of the five whose head is tied here and untied in the paper."""
     size: Fields | None = None
     """Width, layers, heads, rotary fraction and state of the smaller models; None: the paper's own."""
 
@@ -75,7 +75,7 @@ SETTINGS: dict[Scale, Setting] = {
     "tiny": Setting(
         ngram={"n": 1, "k": 3, "min_length": 6, "length": 12, "symbols": 16}, lengths=(12, 18, 24, 36, 48), segments=(2, 3),
         position=10, seeds=(12345, 123456),
-        ngram_train={"lr": 1e-3, "steps": 3000, "batch": 64, "eval_every": 50, "eval_rows": 256, "test_rows": 512},
+        ngram_train={"lr": 1e-3, "steps": 1250, "batch": 64, "eval_every": 50, "eval_rows": 256, "test_rows": 512},
         position_train={"lr": 2e-3, "steps": 2500, "batch": 32, "eval_every": 50, "eval_rows": 256, "test_rows": 512},
         size={"width": 64, "layers": 2, "heads": 2, "rotary": 1.0, "state": 8},
     ),
@@ -103,20 +103,20 @@ SETTINGS: dict[Scale, Setting] = {
     ),
     "paper": Setting(
         ngram={}, lengths=(100, 125, 150, 175, 200, 300, 400), segments=(2, 3, 4, 10), position=200,
-        seeds=SEEDS, ngram_train={"lr": RATES}, position_train={"lr": RATES},
+        seeds=SEEDS, ngram_train={"lr": RATES, "precision": "bfloat16"}, position_train={"lr": RATES, "precision": "bfloat16"},
     ),
 }  # fmt: skip
 HALF = 0.5
 """The accuracy in position retrieval from which a model counts as having learnt it."""
 VARIANT = ("task.query", "model.tie", "model.residual")
-"""Columns in which runs of one model may differ, but for rate and seed."""
+"""Columns in which runs of one model may differ, other than rate and seed."""
 PAPER_LONGER: Fields = {"steps": 468_750, "stop_at": 0.99}
 """Up to 30 M examples, or to 99 %: before extrapolation and duplicate queries."""
 
 
 _DIFFERS: dict[Scale, str] = {
     "tiny": "Models of 2 layers (interleaved N:1: N + 1) and width 64 with untied heads, one learning rate, 2 seeds; n-gram rows "
-    "of 6 to 12 tokens among 16 symbols, n = 1, k = 3, batch 64, at most 3,000 steps to 99 %; position rows of 10 tokens, batch "
+    "of 6 to 12 tokens among 16 symbols, n = 1, k = 3, batch 64, at most 1,250 steps to 99 %; position rows of 10 tokens, batch "
     "32, at most 2,500 steps to 95 %. The paper: 150 M parameters, n = 2, rows of 50 to 100 and of 200 tokens, 20 M examples, "
     "SSMs and hybrids tied.",
     "small": "Models of 4 layers and width 256 with untied heads, the better of two learning rates, bfloat16; at most 12,000 "
@@ -131,7 +131,7 @@ _DIFFERS: dict[Scale, str] = {
 
 
 def differs(tiny: str = "", small: str = "", paper: str = "") -> dict[Scale, str]:
-    """The small print of an item: what all have in common, and what it adds, to `medium` the same as to `small`."""
+    """The captions of an item by scale: what all items share, and what it adds; `small` is also for `medium`."""
     added: dict[Scale, str] = {"tiny": tiny, "small": small, "medium": small, "paper": paper}
     return {scale: f"{text} {added[scale]}".strip() for scale, text in _DIFFERS.items()}
 
@@ -171,14 +171,14 @@ def _smaller(node: Any, size: Fields) -> Any:
 
 
 def study(part: str, scale: Scale, task: TaskName, models: Sequence[str], **fields: Any) -> Study:
-    """These models on a task, over rates and seeds; `fields` come before those of every model."""
+    """These models on a task, over rates and seeds; `fields` override those of every model."""
     built = [{**model(name, scale), **fields} for name in models]
     how = _setting(task, scale, set(models) <= set(FIVE), bool(fields.get("tie")))
     return Study(name=f"{NAME}.{part}.{scale}", model=built, **how)
 
 
 def studies(part: str, scale: Scale, task: TaskName, models: Sequence[str]) -> list[Study]:
-    """One study of these models; or two, where a scale trains models beyond the five otherwise."""
+    """One study of these models; or two, where a scale trains models other than the five differently."""
     five = [name for name in models if name in FIVE]
     if not SETTINGS[scale].others or len(five) in (0, len(models)):
         return [study(part, scale, task, models)]
@@ -237,8 +237,8 @@ def families(scale: Scale) -> tuple[str, ...]:
 def view(evidence: Evidence) -> pd.DataFrame:
     """The runs with their short `name`, in the order of the legends, each model at its best learning rate only.
 
-    That is the rate at which most seeds get to the accuracy that ends a run, and then the one at which they do so soonest;
-    where none does, the most accurate one.
+    That is the rate at which most seeds reach the accuracy that ends a run, and among those the one that needs the fewest steps;
+    if none reaches it, the most accurate one.
     """
     return evidence.once("view", _view)
 
@@ -255,13 +255,14 @@ def _view(evidence: Evidence) -> pd.DataFrame:
 
 
 def _rank(runs: pd.DataFrame) -> tuple[float, float]:
-    """Of a learning rate: the lower the better."""
+    """The rank of a learning rate: the lower the better."""
     solved = float(np.mean(runs["status"].to_numpy() == "solved"))
     return -solved, float(np.mean(runs["step"].to_numpy(float))) if solved else -mean_accuracy(runs)
 
 
 def learnt(runs: pd.DataFrame, name: str, least: float = THRESHOLD) -> pd.DataFrame:
-    """The runs whose own accuracy is at least this, or NotEnough where none is: what the others do says nothing."""
+    """The runs whose own accuracy is at least this, or NotEnough if there is none: runs that have not learnt the task are no
+    evidence."""
     kept = runs.loc[runs["accuracy"].fillna(0.0) >= least]
     if kept.empty:
         highest = runs["accuracy"].fillna(0.0).max()
@@ -269,6 +270,12 @@ def learnt(runs: pd.DataFrame, name: str, least: float = THRESHOLD) -> pd.DataFr
             f"no run of {name} has learnt the task (accuracy at most {highest:.2f})", "needs longer training"
         )
     return kept
+
+
+def best_learnt(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of one model that have learnt position retrieval, or all where none has; the most accurate first."""
+    kept = runs.loc[runs["accuracy"].fillna(0.0) >= HALF]
+    return (kept if len(kept) else runs).sort_values("accuracy", ascending=False, kind="stable")
 
 
 def of(evidence: Evidence, name: str, **values: Any) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""What Figures 8, 13, 17, 18 and 19 claim about how position retrieval is learnt, as questions to the runs."""
+"""The claims of Figures 8, 13, 17, 18 and 19 about how position retrieval is learnt."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,15 +14,14 @@ from recollect.papers.questions import Finding, all_of, at_least, at_most, every
 from recollect.papers.retrievit2026.settings import HALF, HYBRIDS, M2_BLOCKS, SETTINGS, SSMS, learnt, of, view
 
 ENDS_FIRST, SUDDEN, DEEPER, OPEN, LATER = 0.3, 0.35, 0.05, 0.05, 2.0
-"""How far an end is ahead of the middle in accuracy at some time; the share of training in which a sudden transition is done; by
-how much deep gates are more open; from where a gate is open; how many times as long a model stays on the plateau that leaves it
-late."""
+"""The least lead of an end over the middle in accuracy; the most of training that a sudden transition takes; the least by which
+deep gates are more open; the least opening of an open gate; how many times as long a model that is late stays on the plateau."""
 
 
 def serial(evidence: Evidence, name: str, least: float = 0.0) -> list[SerialPosition]:
-    """How each run of a model that has come to an accuracy learns the positions: one for each seed."""
+    """How each run of a model that reaches an accuracy learns the positions: one per seed."""
     if evidence.slices.empty:
-        raise NotEnough("no accuracy by position is there")
+        raise NotEnough("there is no accuracy by position")
     ids = learnt(of(evidence, name), name, least)["id"]
     matrices = [position_matrix(evidence.slices.loc[evidence.slices["run"] == run]) for run in ids]
     return [serial_position(matrix) for matrix in matrices if matrix.size]
@@ -61,7 +60,7 @@ def plateau_left(evidence: Evidence, name: str) -> Estimate:
     """The examples after which the training loss stays below that of a model that knows nothing; infinite: never."""
     ids = of(evidence, name)["id"]
     if evidence.curves.empty:
-        raise NotEnough("no curve is there")
+        raise NotEnough("there are no curves")
     level, found = uninformed_loss(SETTINGS[evidence.scale].position), []
     for run in ids:
         curve = evidence.curves.loc[evidence.curves["run"] == run].sort_values("step")
@@ -71,7 +70,7 @@ def plateau_left(evidence: Evidence, name: str) -> Estimate:
 
 
 def _leave_first(names: Callable[[Scale], Sequence[str]], times: float = 1.0) -> Callable[[Evidence], Finding]:
-    """Whether RoPE stays on the plateau so many times as long as each of these models."""
+    """Whether RoPE stays on the plateau at least `times` as long as each of these models."""
 
     def test(evidence: Evidence) -> Finding:
         rope = plateau_left(evidence, "RoPE")
@@ -88,7 +87,7 @@ def _leave_first(names: Callable[[Scale], Sequence[str]], times: float = 1.0) ->
 
 
 def gates(evidence: Evidence) -> pd.DataFrame:
-    """Gates of the two-stream runs; a gate cannot be seen where no curve has one."""
+    """Gates of the two-stream runs; empty where no curve has a gate."""
     if evidence.curves.empty or not any(str(name).startswith("gate.") for name in evidence.curves):
         return pd.DataFrame(columns=["run", "step", "examples", "layer", "gate", "progress"])
     return gate_traces(evidence.curves.loc[evidence.curves["run"].isin(view(evidence)["id"])])
@@ -97,7 +96,7 @@ def gates(evidence: Evidence) -> pd.DataFrame:
 def _deep_fuse(evidence: Evidence) -> Finding:
     traces = gates(evidence)
     if traces.empty:
-        raise NotEnough("no gate is there")
+        raise NotEnough("there are no gates")
     ends = fusion(traces)
     return at_least(mean_of(ends["deep"] - ends["shallow"], "deep minus shallow gates"), DEEPER)
 
@@ -106,7 +105,7 @@ def _all_open(evidence: Evidence) -> Finding:
     traces = gates(evidence)
     middle = traces.loc[(traces["progress"] > 1 / 3) & (traces["progress"] <= 2 / 3)]
     if middle.empty:
-        raise NotEnough("no gate is there")
+        raise NotEnough("there are no gates")
     least = middle.groupby(["run", "layer"])["gate"].max().groupby("run").min()
     return at_least(mean_of(least, "the least open layer in the middle third of training"), OPEN)
 

@@ -1,8 +1,8 @@
 """Control: is finding 6 due to the models, or to which of them are tied?
 
 The paper shows input embeddings, and ties the head to them in SSMs and hybrids but not in Transformers. In an untied model the
-input embedding of a position token is read only to say that the row ends after it, and need not know where it stands; what tells
-positions apart is the head. Here each model is trained both ways, and both embeddings are looked at.
+input embedding of a position token is read only to predict the end of the row, and need not encode the position; the head does.
+Here each model is trained both ways, and both embeddings are measured.
 """
 
 from collections.abc import Callable
@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from recollect.analysis.embeddings import spiral
-from recollect.figures.tables import table_figure
+from recollect.papers.drawing import table
 from recollect.papers.estimates import NotEnough
-from recollect.papers.item import Drawing, Item
+from recollect.papers.item import Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding, all_of, at_least, at_most, every
 from recollect.papers.retrievit2026.embeddings import embeddings
@@ -43,35 +43,24 @@ def tying_studies(scale: Scale) -> list[Study]:
     ]
 
 
-def draw_tying(evidence: Evidence, caption: str) -> Drawing:
+def _by_head(evidence: Evidence) -> pd.DataFrame:
     """Spiral and neighbours of each model, tied and untied, in both embeddings."""
     rows = []
-    for name, (tie, table) in product(TIED_MODELS, ((True, "input"), (False, "input"), (False, "output"))):
+    for name, (tie, which) in product(TIED_MODELS, ((True, "input"), (False, "input"), (False, "output"))):
         try:
-            found = embeddings(evidence, name, table=table, tie=tie)
+            found = embeddings(evidence, name, table=which, tie=tie)
         except NotEnough:
             continue
-        spirals = [spiral(x) for x in found]
-        which = "both" if tie else table
-        means = [np.mean([one.monotone for one in spirals]), np.mean([one.turns for one in spirals])]
-        local = [
-            np.mean([locality(x, components(evidence.scale)[0]) for x in found]),
-            np.mean([nearness(x) for x in found]),
-        ]
-        rows.append(
-            (
-                TITLES[name],
-                "tied" if tie else "untied",
-                which,
-                *means,
-                sum(s.found for s in spirals),
-                *local,
-                len(found),
-            )
-        )
+        spirals, kept = [spiral(x) for x in found], components(evidence.scale)[0]
+        measured = {
+            "model": TITLES[name], "head": "tied" if tie else "untied", "embedding": "both" if tie else which,
+            "monotone": np.mean([one.monotone for one in spirals]), "turns": np.mean([one.turns for one in spirals]),
+            "spirals": sum(one.found for one in spirals), "locality": np.mean([locality(x, kept) for x in found]),
+            "distance / chance": np.mean([nearness(x) for x in found]), "runs": len(found),
+        }  # fmt: skip
+        rows.append(measured)
     columns = ["model", "head", "embedding", "monotone", "turns", "spirals", "locality", "distance / chance", "runs"]
-    frame = pd.DataFrame(rows, columns=columns)
-    return table_figure(frame, "Control: finding 6 with the head tied and untied", caption), frame
+    return pd.DataFrame(rows, columns=columns)
 
 
 _SCALES: tuple[Scale, ...] = ("small", "medium", "paper")
@@ -80,7 +69,7 @@ TYING = Item(
     "tying",
     "Control: tied heads",
     "whether finding 6 is due to the models or to which of them are tied",
-    draw_tying,
+    table(_by_head, "Control: finding 6 with the head tied and untied"),
     tying_studies,
     (
         Claim(

@@ -1,4 +1,4 @@
-"""What widens the window of learning rates? Our own items, in the form of the papers'."""
+"""What widens the window of learning rates? Our own study, in the form of a paper."""
 
 from recollect.papers.item import Paper
 from recollect.papers.widen2026.optimisers import GROUPS, OPTIMISERS

@@ -1,4 +1,4 @@
-"""What widens the window? The settings of our own items, and how windows are compared.
+"""The settings of our study of what widens the window, and how windows are compared.
 
 The base, at `medium`: MQAR (64, 4) with 8,192 words and blank filler, width 64, 2 layers, 25 epochs of 100,000 rows in batches of
 512, 9 rates from 1e-5 to 1e-1, 3 seeds, bfloat16; every other scale but `tiny` is the same. `tiny` has 16 tokens, 4 pairs and 32
@@ -22,7 +22,7 @@ NAME = "widen2026"
 OWN: tuple[Any, ...] = ("medium",)
 """The scales that have the setting which the claims name."""
 WIDER = 0.25
-"""Decades by which a window must be wider to count: half the step of the grid."""
+"""The least decades by which a window must be wider: half the step of the grid."""
 TINY = (
     "MQAR with 16 tokens, 4 pairs and 32 words, blank filler; width 32, 2 layers, 2,000 steps of 32 fresh rows, 7 rates, 2 "
     "seeds, head not tied, attention with rotary positions."
@@ -32,7 +32,7 @@ DIFFERS: dict[Scale, str] = {"tiny": TINY, "medium": FULL}
 
 
 def rates(scale: Scale) -> list[float]:
-    """The learning rates tried, but for gradient descent."""
+    """The learning rates tried, except for gradient descent."""
     return axis("logspace", 1e-4, 1e-1, 7) if scale == "tiny" else axis("logspace", 1e-5, 1e-1, 9)
 
 
@@ -45,7 +45,7 @@ def model(mixer: str, scale: Scale, **fields: Any) -> dict[str, Any]:
 
 
 def study(name: str, scale: Scale, models: Sequence[Mapping[str, Any]], *trains: Mapping[str, Any]) -> Study:
-    """A grid of these models over rates and seeds; `trains` have what differs from the base, each a part of the grid."""
+    """A grid of these models over rates and seeds; `trains`: the fields that differ from the base, each a part of the grid."""
     if scale == "tiny":
         task: dict[str, Any] = {"kind": "mqar", "length": 16, "pairs": 4, "vocab": 32, "filler": "blank"}
         how: dict[str, Any] = {"steps": 2000, "batch": 32, "eval_every": 50, "eval_rows": 256, "test_rows": 1024}

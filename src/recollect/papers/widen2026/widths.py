@@ -8,8 +8,8 @@ import pandas as pd
 
 from recollect.analysis.groups import groups
 from recollect.analysis.window import windows
-from recollect.figures.panels import lines_figure
-from recollect.papers.item import Drawing, Item
+from recollect.papers.drawing import lines
+from recollect.papers.item import Item
 from recollect.papers.judge import Claim, Evidence, Scale, where
 from recollect.papers.questions import Finding
 from recollect.papers.widen2026.settings import DIFFERS, OWN, model, study
@@ -66,22 +66,16 @@ def _shifts(mixer: str, evidence: Evidence) -> Finding:
     return Finding(True if least > STEP + 1e-6 else False if most <= STEP + 1e-6 else None, numbers)
 
 
-def draw_widths(evidence: Evidence, caption: str) -> Drawing:
-    """The best rate against the width, a line per parametrisation, a panel per mixer."""
-    table = best_rates(evidence.runs)
-    figure = lines_figure(
-        table, "model.width", "model.parametrisation", "model", title="Best rate against width",
-        caption=f"{caption} Band: 95 % interval over seeds.", xlabel="width", ylabel="log10 of the best rate",
-        ylim=None, columns=2,
-    )  # fmt: skip
-    return figure, table
-
-
+_DRAW = lines(
+    lambda evidence: best_rates(evidence.runs), "model.width", "model.parametrisation", "model",
+    title="Best rate against width", note="Band: 95 % interval over seeds.", xlabel="width", ylabel="log10 of the best rate",
+    ylim=None, columns=2,
+)  # fmt: skip
 WIDTHS = Item(
     "widths",
     "Best rate against width",
     "the best learning rate of models of several widths, by the standard parametrisation and by muP",
-    draw_widths,
+    _DRAW,
     width_studies,
     (
         *(

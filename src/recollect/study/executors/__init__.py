@@ -11,5 +11,9 @@ EXECUTORS: "Registry[type[Executor]]" = Registry(
     "executor",
     group="recollect.executors",
     base="recollect.study.executors.base:Executor",
-    built_in={"local": "recollect.study.executors.local:Local", "ray": "recollect.study.executors.ray:Ray"},
+    built_in={
+        "local": "recollect.study.executors.local:Local",
+        "ray": "recollect.study.executors.ray:Ray",
+        "slurm": "recollect.study.executors.slurm:Slurm",
+    },
 )

@@ -3,14 +3,18 @@
 import copyreg
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Self
+from weakref import WeakValueDictionary
 
 import torch
 from pydantic import ValidationError
 
 from recollect.spec import SpecError, explain
+from recollect.spec.errors import place_in_own_code
+from recollect.spec.state import GlobalState, changed_on_import
 from recollect.train.checkpoint import EVERY, CheckpointError
 from recollect.train.cohort import out_of_memory
 from recollect.train.device import choose_device, has_bfloat16
@@ -19,8 +23,26 @@ from recollect.train.loop import train
 from recollect.train.spec import RunSpec
 from recollect.train.speed.memory import members_that_fit
 
-# A specification travels as what it is, JSON: classes from a user's own file have no importable name to be pickled by.
-copyreg.pickle(RunSpec, lambda run: (RunSpec.model_validate_json, (run.model_dump_json(),)))
+_sent: WeakValueDictionary[str, RunSpec] = WeakValueDictionary()
+
+
+def sent(run: RunSpec) -> tuple[str, str]:
+    """A run as it travels: JSON, as classes from a user's own file have no importable name to be pickled by; and its id."""
+    _sent[run.id] = run
+    return run.model_dump_json(), run.id
+
+
+def received(text: str, id: str) -> RunSpec:
+    """The run that was sent, under the id that it had there, as files may have been edited since. What comes back to the process
+    that sent it is the same object."""
+    if (known := _sent.get(id)) is not None:
+        return known
+    run = RunSpec.model_validate_json(text)
+    object.__setattr__(run, "id", id)
+    return run
+
+
+copyreg.pickle(RunSpec, lambda run: (received, sent(run)))
 
 
 @dataclass(eq=False)
@@ -46,8 +68,9 @@ class Done:
 class Broken:
     """The cohort's last word: it will not go on by itself."""
 
-    why: Literal["error", "memory", "snapshot", "lost"]
-    """An exception; too little memory; a snapshot that does not fit; or the process or machine that trained it died."""
+    why: Literal["error", "memory", "snapshot", "lost", "timeout"]
+    """An exception; too little memory; a snapshot that does not fit; the process or machine that trained it died; or it was
+    killed because it took longer than the user allows."""
     error: str
     """In one line."""
     traceback: str
@@ -59,7 +82,14 @@ class Broken:
         """What became of a cohort that raised."""
         why = "memory" if out_of_memory(error) else "snapshot" if isinstance(error, CheckpointError) else "error"
         text = explain(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
-        return cls(why, text.splitlines()[0], "".join(traceback.format_exception(error)))
+        text = text.splitlines()[0][:ERROR] + place_in_own_code(error)
+        return cls(why, text, "".join(traceback.format_exception(error)))
+
+    @classmethod
+    def late(cls, timeout: float) -> "Broken":
+        """What became of a cohort that was killed after so many seconds."""
+        error = f"no end after {timeout:g} seconds (--timeout): its worker was killed"
+        return cls("timeout", error, error)
 
 
 @dataclass
@@ -70,13 +100,20 @@ class Silent:
 
 
 @dataclass
+class Began:
+    """The cohort, which had to wait for a process or a place in a cluster, has it now."""
+
+
+@dataclass
 class Halted:
     """The cohort's last word: it was asked to stop, and has sent a snapshot; or it did not answer in time."""
 
 
-Report = Event | Done | Broken | Silent | Halted
+Report = Event | Done | Broken | Silent | Began | Halted
 LAST = (Done, Broken, Halted)
 """The reports after which no more come."""
+ERROR = 500
+"""Characters of an error that are told in one line; the traceback has all."""
 GRACE = 30.0
 """Seconds for which a cohort that was asked to stop is waited for."""
 
@@ -91,24 +128,53 @@ def attempt(
 ) -> Iterator[Report]:
     """Train a cohort and say how it ended, whatever happens: the part that runs where the device is.
 
-    When `stop` says so it gives a snapshot and ends.
+    When `stop` says so it gives a snapshot and ends. Settings of the process that the user's own code changes, such as the
+    default dtype, are named in the results' notes, and set back for the next cohort.
     """
+    state = None
     try:
         _same_code(runs[0])
+        state = GlobalState() if own_code(runs[0]) else None
         if (fits := _room(runs, device)) < len(runs):
             error = f"{device} has memory for {fits} runs of {runs[0].model.title} at once, not for {len(runs)}"
             yield Broken("memory", error, error, fits)
             return
         for event in train(runs, device, saved, every, weights, stop):
+            if isinstance(event, Ended) and state is not None:
+                event.notes += _notes(runs[0], state)
             yield event
             if isinstance(event, Saved) and stop():
                 yield Halted()
                 return
-    except Exception as error:
+    except BaseException as error:  # the user's own code may also raise SystemExit
+        if isinstance(error, GeneratorExit) or (isinstance(error, KeyboardInterrupt) and state is None):
+            raise
         report = Broken.by(error)
     else:
         report = Done()
+    finally:
+        if state is not None:
+            state.restore()
     yield report  # outside, where the error and the tensors that its frames hold are gone
+
+
+def _notes(run: RunSpec, state: GlobalState) -> list[str]:
+    """What a reader should know about settings of the process that a run's own code has changed."""
+    during = f"{run.model.title}: its code changes {', '.join(changes)}" if (changes := state.changes()) else ""
+    return [*filter(None, [during]), *changed_on_import()]
+
+
+def own_code(run: RunSpec) -> tuple[str, ...]:
+    """The hashes of all code of a user's own that a run needs; empty where everything is built in."""
+
+    def sources(data: Any) -> Iterator[str]:
+        for name, value in data.items() if isinstance(data, dict) else enumerate(data):
+            if isinstance(value, dict | list):
+                yield from sources(value)
+            elif value and (name == "source" or str(name).endswith("_source")):
+                yield value
+
+    return tuple(sorted(set(sources(run.model_dump(mode="json")))))
 
 
 def _room(runs: list[RunSpec], device: str) -> int:
@@ -138,8 +204,12 @@ class Resources:
     """The runs that may have to be trained, which decide how many workers suit them; empty: not known."""
     checkpoint_every: float = EVERY
     """Seconds of training between snapshots of a cohort."""
+    timeout: float = 0.0
+    """Seconds that a cohort may take; then its worker is killed, and its runs have failed. 0: any time."""
     keep_weights: bool = False
     """Whether results bring the trained parameters along, so that the store keeps them."""
+    folder: Path = Path("jobs")
+    """Where an executor that needs files of its own keeps them: a folder beside the store."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What one executor alone needs, such as the address of a cluster."""
 
@@ -151,6 +221,8 @@ class Executor(ABC):
     """The kind of device it trains on, as results name it."""
     stop: Callable[[], bool] = staticmethod(lambda: False)
     """Whether an end is asked for: set by the runner. Every cohort in training then gives a snapshot, and `Halted`."""
+    goes_on: str = ""
+    """What a person who has stopped a study should know about cohorts that train without this process."""
 
     @classmethod
     def has_bfloat16(cls, resources: Resources) -> bool:
@@ -169,6 +241,11 @@ class Executor(ABC):
 
     def expect(self, cohorts: Sequence[Sequence[RunSpec]]) -> None:  # noqa: B027
         """Be told which cohorts will be submitted, in order: it may prepare for them."""
+
+    def resume(self, pending: Sequence[RunSpec], done: Collection[str]) -> list[Job]:
+        """Cohorts of these runs that an earlier process submitted and that go on without it: they count as submitted. `done` are
+        the ids of runs that have ended."""
+        return []
 
     @abstractmethod
     def submit(self, job: Job, saved: bytes | None) -> None:

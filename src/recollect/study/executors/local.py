@@ -5,33 +5,37 @@ from dataclasses import replace
 
 import torch
 
-from recollect.study.executors.base import Broken, Executor, Job, Report, Resources, attempt
+from recollect.study.executors.base import Broken, Executor, Job, Report, Resources, attempt, own_code
 from recollect.study.executors.sharing import suited_workers
 from recollect.study.executors.upcoming import Upcoming
 from recollect.study.executors.workers import Workers
 from recollect.train.checkpoint import EVERY
-from recollect.train.device import choose_device, gpus
+from recollect.train.device import check_precision, choose_device, gpus
 from recollect.train.spec import RunSpec
 from recollect.train.speed.cache import trim_cache, use_cache
 
 
 class Local(Executor):
-    """Training on this machine: in this process for one cohort at a time, else in worker processes."""
+    """Training on this machine: in this process for one cohort of built-in code at a time, else in worker processes."""
 
     @classmethod
     def start(cls, resources: Resources) -> Executor:
         """As many workers as are asked for, or as suit the runs and the device; several may share a GPU."""
         device = choose_device(resources.device)
+        for run in resources.runs:
+            check_precision(device, run.train.precision)
         places = gpus(device) or [device]
-        if device != "cpu":
+        if gpus(device):
             use_cache()
             trim_cache()
-        workers = resources.workers or suited_workers(resources.runs, places)
-        return (InProcess if workers == 1 else Workers).start(replace(resources, workers=workers))
+        workers = resources.workers or (1 if device == "mps" else suited_workers(resources.runs, places))
+        built_in = bool(resources.runs) and not any(map(own_code, resources.runs))  # unknown runs may be of any code
+        here = workers == 1 and built_in and not resources.timeout
+        return (InProcess if here else Workers).start(replace(resources, workers=workers))
 
 
 class InProcess(Executor):
-    """One cohort after another, in this process."""
+    """One cohort after another, in this process: for built-in code only, as a user's own may end or change the process."""
 
     @classmethod
     def start(cls, resources: Resources) -> Executor:

@@ -14,16 +14,29 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import chdir, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from recollect.spec import SpecError, digest
-from recollect.spec.source import files_at, own_files
-from recollect.study.executors.base import GRACE, LAST, Broken, Executor, Halted, Job, Report, Resources, attempt
+from recollect.study.executors.base import (
+    GRACE,
+    LAST,
+    Began,
+    Broken,
+    Executor,
+    Halted,
+    Job,
+    Report,
+    Resources,
+    attempt,
+    own_code,
+    received,
+    sent,
+)
+from recollect.study.executors.placing import files_of, placed
 from recollect.train.checkpoint import EVERY
-from recollect.train.spec import RunSpec
 
 _PATIENCE = 5.0
 """Seconds that a cluster's port may take to answer."""
@@ -45,7 +58,7 @@ class Ray(Executor):
     def start(cls, resources: Resources) -> "Ray":
         """The cluster whose head is at `options["address"]`, or the one running on this machine."""
         address = str(resources.options.get("address") or "auto")
-        return cls(address, resources.device, resources.checkpoint_every, resources.keep_weights)
+        return cls(address, resources.device, resources.checkpoint_every, resources.keep_weights, resources.timeout)
 
     @classmethod
     def has_bfloat16(cls, resources: Resources) -> bool:
@@ -55,10 +68,11 @@ class Ray(Executor):
         types = [name.partition(":")[2] for name in found if name.startswith("accelerator_type:")]
         return bool(found.get("GPU")) and resources.device != "cpu" and not set(types) & set(_WITHOUT_BFLOAT16)
 
-    def __init__(self, address: str, device: str, every: float = EVERY, weights: bool = False):
+    def __init__(self, address: str, device: str, every: float = EVERY, weights: bool = False, timeout: float = 0.0):
         self._ray = ray = _imported()
-        self._every, self._weights = every, weights
+        self._every, self._weights, self._timeout = every, weights, timeout
         self._jobs: dict[Any, Job] = {}
+        self._began: dict[Any, float] = {}  # when a task was heard of first
         _connect(ray, address)
         resources = ray.cluster_resources()
         self.device = ("cuda" if resources.get("GPU") else "cpu") if device == "auto" else device
@@ -69,7 +83,9 @@ class Ray(Executor):
         if not resources.get(self._resource):
             warnings.warn(f"the Ray cluster has no {self._resource} now; cohorts wait until one joins", stacklevel=2)
         needs: dict[str, Any] = {"num_gpus": 1, "num_cpus": 0} if self.device == "cuda" else {"num_cpus": 1}
-        self._task: Any = ray.remote(num_returns="streaming", max_retries=0, **needs)(_attempt)
+        needs |= {"num_returns": "streaming", "max_retries": 0}
+        self._task: Any = ray.remote(**needs)(_attempt)
+        self._own_task: Any = ray.remote(max_calls=1, **needs)(_attempt)  # in a process that trains nothing else
         self._new_flag()
 
     @property
@@ -81,9 +97,10 @@ class Ray(Executor):
         """Hand a cohort to Ray."""
         if self._asked and not self.stop():  # a study was stopped, and this is another
             self._new_flag()
-        specs = [run.model_dump_json() for run in job.runs]
-        given = (specs, _own_files(job.runs[0]), self.device, saved, self._every, self._weights, self._flag)
-        self._jobs[self._task.remote(*given)] = job
+        specs = [sent(run) for run in job.runs]
+        given = (specs, files_of(job.runs[0]), self.device, saved, self._every, self._weights, self._flag)
+        task = self._own_task if own_code(job.runs[0]) else self._task
+        self._jobs[task.remote(*given)] = job
 
     def next(self) -> tuple[Job, Report]:
         """Wait for any of the tasks."""
@@ -95,6 +112,10 @@ class Ray(Executor):
                 self._flag.ask.remote()
             if self._asked and not ready and time.monotonic() - self._asked > GRACE:
                 return self._jobs.pop(waiting[0]), Halted()
+            late = [stream for stream in waiting if self._timeout and self._age(stream) > self._timeout]
+            for stream in late:
+                self._ray.cancel(stream, force=True)
+                return self._jobs.pop(stream), Broken.late(self._timeout)
         (stream,) = ready
         job = self._jobs[stream]
         try:
@@ -104,9 +125,16 @@ class Ray(Executor):
         except (self._ray.exceptions.RayError, StopIteration) as error:
             text = " ".join(str(error).split()) or "the task ended without a word"
             report = Broken("lost", f"{type(error).__name__}: {text[:300]}", text)
+        if isinstance(report, Began):
+            self._began[stream] = time.monotonic()
         if isinstance(report, LAST):
             del self._jobs[stream]
+            self._began.pop(stream, None)
         return job, report
+
+    def _age(self, stream: Any) -> float:
+        """Seconds for which a task has run; 0 while it waits for its turn."""
+        return time.monotonic() - self._began.get(stream, time.monotonic())
 
     def _new_flag(self) -> None:
         self._asked = 0.0  # when the tasks were asked to stop
@@ -199,21 +227,19 @@ def _resolved(address: str) -> str:
     return canonicalize_bootstrap_address(address) or address
 
 
-def _own_files(run: RunSpec) -> dict[str, bytes]:
-    """The content of the user's files that a run needs, by the names that they get on a node."""
-    return {name: path.read_bytes() for name, path in own_files(run.model_dump(mode="json")).items()}
-
-
 def _attempt(
-    specs: list[str], files: dict[str, bytes], device: str, saved: bytes | None, every: float, weights: bool, flag: Any
+    specs: list[tuple[str, str]],
+    files: dict[str, bytes],
+    device: str,
+    saved: bytes | None,
+    every: float,
+    weights: bool,
+    flag: Any,
 ) -> Iterator[Report]:
     """What a node does: put the study's own files in place, then train."""
-    folder = Path(_folder().name, digest({name: source.hex() for name, source in files.items()}))
-    for name, source in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(source)
-    with chdir(folder if files else "."), files_at(folder):
-        runs = [RunSpec.model_validate_json(spec) for spec in specs]
+    yield Began()
+    with placed(files, Path(_folder().name, digest({name: source.hex() for name, source in files.items()}))):
+        runs = [received(*spec) for spec in specs]
         yield from attempt(runs, device, saved, every, weights, _Asked(flag))
 
 

@@ -1,12 +1,14 @@
 """Worker processes on this machine, one cohort at a time in each."""
 
 import atexit
+import ctypes
 import multiprocessing
 import os
 import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
@@ -15,9 +17,12 @@ from types import ModuleType
 
 import torch
 
+from recollect.spec import SpecError
+from recollect.spec.faults import fault_point
 from recollect.study.executors.base import (
     GRACE,
     LAST,
+    Began,
     Broken,
     Executor,
     Halted,
@@ -26,6 +31,7 @@ from recollect.study.executors.base import (
     Resources,
     Silent,
     attempt,
+    own_code,
 )
 from recollect.study.executors.mps import Mps
 from recollect.study.executors.upcoming import Upcoming
@@ -37,13 +43,16 @@ from recollect.train.spec import RunSpec
 _SPAWN = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA, nor torch's threads
 SILENCE = 900.0
 """Seconds without a word from a worker, which sends a snapshot each minute of training, that are worth telling."""
+START = 60.0
+"""Seconds that a worker may take to start before its cohort's time is counted."""
+_PR_SET_PDEATHSIG = 1
 TICK = 0.1
 """Seconds between two looks at whether an end is asked for."""
 
 
 class Workers(Executor):
     """A worker process for each device given, as far as there are cohorts. One that dies is replaced, and its cohort reported
-    as lost."""
+    as lost. A worker that has trained code of a user's own trains no other code."""
 
     @classmethod
     def start(cls, resources: Resources) -> Executor:
@@ -51,10 +60,13 @@ class Workers(Executor):
         device = choose_device(resources.device)
         places = gpus(device) or [device]
         devices = [places[i % len(places)] for i in range(resources.workers or len(places))]
-        return cls(device, devices, resources.checkpoint_every, resources.keep_weights)
+        return cls(device, devices, resources.checkpoint_every, resources.keep_weights, resources.timeout)
 
-    def __init__(self, device: str, devices: list[str], every: float = EVERY, weights: bool = False):
+    def __init__(
+        self, device: str, devices: list[str], every: float = EVERY, weights: bool = False, timeout: float = 0.0
+    ):
         self.device, self._devices, self._every, self._weights = device, devices, every, weights
+        self._timeout = timeout
         self._threads = 1 if device == "cpu" else max(1, torch.get_num_threads() // len(devices))
         self._workers: list[_Worker] = []
         self._mps: Mps | None = None
@@ -72,8 +84,14 @@ class Workers(Executor):
     def submit(self, job: Job, saved: bytes | None) -> None:
         """Hand a cohort to an idle worker; the next one is started when all have a cohort."""
         self._workers = [worker for worker in self._workers if worker.job or worker.process.is_alive()]
-        worker = next((worker for worker in self._workers if worker.job is None), None) or self._another()
-        worker.job, worker.heard = job, time.monotonic()
+        code = own_code(job.runs[0])
+        idle = [worker for worker in self._workers if worker.job is None]
+        worker = next((worker for worker in idle if worker.code == code), None)
+        if worker is None and len(self._workers) == self.slots:
+            self._workers.remove(idle[0])
+            idle[0].end()
+        worker = worker or self._another(code)
+        worker.job, worker.heard, worker.began = job, time.monotonic(), time.monotonic() + START
         with suppress(OSError):  # one that died while idle: `next` finds out
             worker.pipe.send((job.runs, worker.device, saved, self._every, self._weights))
 
@@ -87,6 +105,10 @@ class Workers(Executor):
                 for worker in busy.values():
                     worker.ask_to_stop()
             ready = wait(list(busy), timeout=TICK)
+            for worker in [worker for worker in busy.values() if self._timeout and worker.age() > self._timeout]:
+                self._workers.remove(worker)
+                worker.end()
+                return worker.told(), Broken.late(self._timeout)
             for worker in [worker for pipe, worker in busy.items() if pipe not in ready]:
                 if worker.overdue():
                     self._workers.remove(worker)
@@ -101,6 +123,8 @@ class Workers(Executor):
         except (EOFError, OSError):
             report = worker.last_words()
             self._workers.remove(worker)
+        if isinstance(report, Began):
+            worker.began = time.monotonic()
         if isinstance(report, LAST):
             worker.job, worker.asked = None, 0.0
         return job, report
@@ -115,8 +139,8 @@ class Workers(Executor):
             self._mps.close()
             self._mps = None
 
-    def _another(self) -> "_Worker":
-        """One more worker, on the device that has the fewest of those it should have."""
+    def _another(self, code: tuple[str, ...]) -> "_Worker":
+        """One more worker for cohorts with this code of a user's own, on the device that lacks the most of its workers."""
         if not self._workers:
             atexit.register(self.close)  # workers do not mind the signal with which Python would end them
             if self.device != "cpu" and len(set(self._devices)) < len(self._devices):
@@ -127,17 +151,17 @@ class Workers(Executor):
         environment = {"TORCHINDUCTOR_COMPILE_THREADS": str(self._threads)} | (
             self._mps.environment if self._mps else {}
         )
-        self._workers.append(_Worker(left[0], self._threads, environment))
+        self._workers.append(_Worker(left[0], self._threads, environment, code))
         return self._workers[-1]
 
 
 class _Worker:
     """A worker process, seen from outside."""
 
-    def __init__(self, device: str, threads: int, environment: Mapping[str, str]):
-        self.device = device
+    def __init__(self, device: str, threads: int, environment: Mapping[str, str], code: tuple[str, ...]):
+        self.device, self.code = device, code
         self.job: Job | None = None
-        self.heard = time.monotonic()
+        self.heard = self.began = time.monotonic()  # of its last report, and of its cohort
         self.asked = 0.0  # when it was asked to stop
         self.pipe, inside = _SPAWN.Pipe()
         self.process = _SPAWN.Process(target=_work, args=(inside, threads, environment), daemon=True)
@@ -148,6 +172,10 @@ class _Worker:
     def patience(self) -> float:
         """Seconds for which its silence needs no telling yet."""
         return max(0.0, self.heard + SILENCE - time.monotonic())
+
+    def age(self) -> float:
+        """Seconds for which its cohort has trained."""
+        return time.monotonic() - self.began
 
     def told(self) -> Job:
         """Its cohort, of which there is something to tell now."""
@@ -223,17 +251,34 @@ def _work(pipe: Connection, threads: int, environment: Mapping[str, str]) -> Non
     """A worker's life: take a cohort, report on it, take the next, until the other end of the pipe is gone."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+    os.register_at_fork(after_in_child=lambda: _leave(pipe))
+    warnings.filterwarnings("ignore", module=r"recollect\.")  # results have these as notes
     os.environ.update(environment)  # before CUDA and the compiler read it
     threading.Thread(target=_die_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+    with suppress(EOFError, OSError):  # the other end is gone, or this is a process that the user's own code has forked
         while True:
-            if (order := pipe.recv()) is None:  # asked to stop when there was nothing to stop
+            try:
+                order = pipe.recv()
+            except SpecError as error:  # a user's own file that has been edited or removed
+                pipe.send(Broken.by(error))
                 continue
+            if order is None:  # asked to stop when there was nothing to stop
+                continue
+            pipe.send(Began())
             for report in attempt(*order, stop=_Asked(pipe)):
+                fault_point("worker: send")
                 pipe.send(report)
+                fault_point("worker: sent")
                 if isinstance(report, Broken) and report.why == "error" and "CUDA error" in report.error:
                     return  # after it a process cannot use its GPU any more: another takes its place
+
+
+def _leave(pipe: Connection) -> None:
+    """What a process does that the user's own code forks: it reports nothing, and ends when its parent does."""
+    pipe.close()
+    with suppress(OSError, AttributeError):  # Linux has it, others not
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _die_with_parent() -> None:

@@ -9,9 +9,10 @@ from pydantic import Field, field_validator, model_validator
 from recollect.analysis.window import THRESHOLD
 from recollect.spec import SpecError
 from recollect.store.labels import configurations
-from recollect.study.grid import axis
+from recollect.study.grid import LONGEST, axis
 from recollect.study.search.base import Search
 from recollect.study.search.finder import Found, Point, WindowFinder
+from recollect.study.search.forecast import likely_points
 from recollect.train.spec import RunSpec
 
 
@@ -26,7 +27,7 @@ class WindowSearch(Search):
     """The smallest rate of the grid, where `train.lr` does not give the grid."""
     high: float = Field(default=1e-1, gt=0)
     """The largest rate of the grid."""
-    points: int = Field(default=17, ge=2)
+    points: int = Field(default=17, ge=2, le=LONGEST)
     """Rates of the grid, evenly spaced on a logarithmic axis."""
     seeds: tuple[int, ...] = (42, 123, 777)
     """The seeds, where `train.seed` does not give them; the first one is tried first."""
@@ -75,6 +76,14 @@ class WindowSearch(Search):
                 asked &= accuracy.keys()
             wanted += [run for run in grid.values() if run.id in asked]
         return wanted
+
+    def likely(self, runs: Sequence[RunSpec], accuracy: Mapping[str, float]) -> dict[str, float]:
+        """The runs around the edges that are not known yet."""
+        found: dict[str, float] = {}
+        for finder, grid in self._finders(runs).values():
+            ahead = likely_points(finder, _results(grid, accuracy))
+            found |= {grid[point].id: share for point, share in ahead.items()}
+        return found
 
     def found(self, runs: Sequence[RunSpec], accuracy: Mapping[str, float]) -> dict[str, Found]:
         """The window of each configuration, as far as it is known."""

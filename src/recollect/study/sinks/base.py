@@ -68,7 +68,7 @@ class Sinks:
         for sink in list(self._sinks):
             try:
                 getattr(sink, method)(*arguments)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self._sinks.remove(sink)
                 _warn(sink, error)
 
@@ -79,7 +79,7 @@ class Sinks:
         for sink in self._sinks:
             try:
                 sink.close()
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 _warn(sink, error)
 
 
@@ -93,7 +93,7 @@ def missing(extra: str) -> SpecError:
     return SpecError(f'{extra} is not installed: pip install "recollect[{extra}]"')
 
 
-def _warn(sink: Sink, error: Exception) -> None:
+def _warn(sink: Sink, error: BaseException) -> None:
     problem = f"{type(error).__name__}: {error}".splitlines()[0]
     warnings.warn(
         f"{type(sink).__name__} is left out from here on ({problem}); results are kept in the store", stacklevel=3

@@ -12,7 +12,7 @@ from recollect.train.optimisers.base import Group, Optimiser, Parameters, State
 
 
 class AdamW(Optimiser):
-    """AdamW: steps of about the learning rate's size, whatever the gradient's, and decay apart from it."""
+    """AdamW: steps of about the learning rate's size, whatever the gradient's size, and decoupled weight decay."""
 
     weight_decay: float = Field(default=0.1, ge=0)
     """Decoupled weight decay, as a share of the learning rate."""

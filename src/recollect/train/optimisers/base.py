@@ -1,4 +1,4 @@
-"""What an optimiser is: a frozen specification of its numbers that moves the stacked parameters of all members at once.
+"""The base class of optimisers: a frozen specification of the hyperparameters that updates the stacked parameters of all members.
 
 Everything has the members on axis 0. A step may be compiled into a CUDA graph: it must not wait for the device, nor decide
 anything in Python by the value of a tensor.
@@ -17,7 +17,7 @@ from recollect.spec import Spec
 Parameters = dict[str, Tensor]
 """Named parameters, each with the members on axis 0."""
 State = dict[str, Parameters]
-"""What an optimiser remembers: groups of named tensors, each with the members on axis 0. A group may have a tensor for each
+"""An optimiser's state: groups of named tensors, each with the members on axis 0. A group may have a tensor for each
 parameter, for some of them, or others. Its name is one of a checkpoint, where `params`, `sums` and `album` are taken."""
 
 
@@ -62,7 +62,7 @@ class Optimiser(Spec):
     """Whether a step grows with the gradient, as gradient descent's does; muP then has other rates (train/parametrisation.py)."""
 
     version: ClassVar[int] = 1
-    """The version of this optimiser's law: raised when the same numbers start to mean other steps."""
+    """Raised when the same numbers start to mean other steps."""
 
     @classmethod
     def per_member(cls) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ class Optimiser(Spec):
         return tuple(name for name, about in cls.model_fields.items() if about.annotation is float)
 
     def check(self, params: Mapping[str, Tensor]) -> None:
-        """Raise SpecError where these parameters of one member cannot be trained; they may be without memory behind them."""
+        """Raise SpecError where these parameters of one member cannot be trained; they may have no memory allocated."""
 
     @abstractmethod
     def start(self, params: Parameters) -> State:
@@ -84,11 +84,11 @@ class Optimiser(Spec):
         without axes."""
 
     def evaluated(self, params: Parameters, state: State, groups: Sequence[Group]) -> Parameters:
-        """The parameters that are measured and kept, where they are not the ones at which gradients are taken. In these
+        """The parameters that are measured and saved, where they differ from those at which gradients are taken. In these
         groups `lr` is the peak rate."""
         return params
 
     def state_bytes(self, params: Mapping[str, Tensor]) -> int:
-        """How many bytes of state one member's parameters bring along; nothing is allocated."""
+        """How many bytes of state one member's parameters need; nothing is allocated."""
         outlines = {name: torch.empty((1, *p.shape), dtype=p.dtype, device="meta") for name, p in params.items()}
         return sum(tensor.nbytes for group in self.start(outlines).values() for tensor in group.values())

@@ -1,7 +1,7 @@
 """Compiles a cohort's step while the cohort trains.
 
-A cohort begins as it is, so that its first measurements come early. Where compiling pays, another process compiles the same step
-for the same number of members, which fills the cache of compiled code; when it is done, the cohort takes the code from there
+A cohort starts uncompiled, so that its first measurements come early. Where compiling pays, another process compiles the same
+step for the same number of members, which fills the cache of compiled code; when it is done, the cohort takes the code from there
 within seconds. What was compiled before, by this command or an earlier one, is taken from the cache at once.
 """
 
@@ -30,14 +30,14 @@ FREE = 0.9
 
 
 class Compilation:
-    """Brings a cohort to compiled code: asked before each step, and told when members have left."""
+    """Switches a cohort to compiled code: called before each step, and when members have ended."""
 
     def __init__(self, cohort: "Cohort"):
         self.cohort, self.pace = cohort, speed.Pace(cohort.device)
         self.ahead: Ahead | None = None
 
     def before_step(self, left: int) -> None:
-        """Start to compile where that pays for the steps that are left, and take the code when it is there."""
+        """Start to compile where that pays for the steps that are left, and use the code when it is ready."""
         if self.ahead is None:
             if self.pace.pays(left):
                 self.ahead = self._begin()
@@ -73,7 +73,7 @@ class Compilation:
         return Ahead(self.cohort.runs[0], self._places(), device, held)
 
     def _places(self) -> int:
-        """How many members compiled code would serve if it were made now."""
+        """How many members the step would be compiled for now."""
         taken = self.cohort.members.places
         return taken if self.cohort.compiled is None else speed.places(len(self.cohort), taken)
 
@@ -99,7 +99,7 @@ class Ahead:
         try:
             self.process = subprocess.Popen(
                 COMMAND, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=paths,
-                start_new_session=True,  # Ctrl-C in a terminal is for the process that asked
+                start_new_session=True,  # Ctrl-C in a terminal is for the parent process
             )  # fmt: skip
             assert self.process.stdin is not None
             self.process.stdin.write(json.dumps(order).encode() + b"\n")
@@ -157,7 +157,7 @@ def _main() -> None:
 
 
 def _end_with_the_cohort() -> None:
-    sys.stdin.read()  # ends when the process that asked has ended, or needs no code any more
+    sys.stdin.read()  # ends when the parent process has ended, or no longer needs the code
     os._exit(1)
 
 

@@ -1,7 +1,7 @@
 """Where compiled code is kept between commands, and how large that folder may become.
 
 The folder is $RECOLLECT_CACHE, or `recollect` in the platform's folder for caches (Linux: $XDG_CACHE_HOME or ~/.cache). It may
-be deleted at any time. $RECOLLECT_CACHE_GB bounds its size. PyTorch's and Triton's own variables go before.
+be deleted at any time. $RECOLLECT_CACHE_GB bounds its size. PyTorch's and Triton's own variables take precedence.
 """
 
 import os
@@ -50,7 +50,7 @@ def remember(mark: str) -> None:
 
 
 def claim(mark: str) -> bool:
-    """Whether this process may compile what has this mark: no other that is alive has said that it does."""
+    """Whether this process may compile what has this mark: no other live process has claimed it."""
     path = cache_folder() / _KNOWN / f"{mark}.{_CLAIM}"
     for _ in range(2):
         try:
@@ -68,7 +68,7 @@ def claim(mark: str) -> bool:
 
 
 def claimed(mark: str) -> bool:
-    """Whether a process that is alive compiles what has this mark."""
+    """Whether a live process is compiling what has this mark."""
     try:
         os.kill(int((cache_folder() / _KNOWN / f"{mark}.{_CLAIM}").read_text()), 0)
     except (OSError, ValueError):

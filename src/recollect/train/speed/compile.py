@@ -1,9 +1,9 @@
 """When a cohort's step is compiled: on a GPU, once, where what is left to train pays for it.
 
-A cohort begins as it is. A few of its steps are timed, and if compiling would save more time than it costs, forward and
-backward are compiled (train/speed/ahead.py) for the number of members there are then. Compiled code serves that number only, so
-a place that becomes free is filled with a copy of another member until half of the places are free; then it is compiled once
-more, for half, if that pays too.
+A cohort starts uncompiled. A few of its steps are timed, and if compiling would save more time than it costs, forward and
+backward are compiled (train/speed/ahead.py) for the number of members there are then. Compiled code works for that number only,
+so the row of a member that ends is filled with a copy of another one until half of the rows are free; then it is compiled again,
+for half, if that pays too.
 RECOLLECT_COMPILE=0 turns it off.
 """
 
@@ -32,14 +32,14 @@ def worth(step: float, left: int) -> bool:
 
 
 class Pace:
-    """Times the first steps of a cohort, and tells when compiling pays."""
+    """Times the first steps of a cohort, and decides when compiling pays."""
 
     def __init__(self, device: torch.device):
         self.device, self.seen, self.since = device, 0, 0.0
         self.open = allowed(device)
 
     def pays(self, left: int) -> bool:
-        """Asked before each step, with how many are left: true once, when it is known that compiling pays."""
+        """Called before each step with how many are left: true once, when compiling is known to pay."""
         if not self.open:
             return False
         self.seen += 1
@@ -58,7 +58,7 @@ class Pace:
 
 
 def places(members: int, before: int) -> int:
-    """How many places a compiled cohort of `before` keeps when so many members stay: as many, or halves of it."""
+    """How many rows a compiled cohort of `before` keeps when this many members stay: the same, or halved until they fit."""
     while members <= before // 2 and before > 2:
         before = -(-before // 2)
     return before

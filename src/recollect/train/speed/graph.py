@@ -1,9 +1,10 @@
 """A training step as one CUDA graph.
 
-A step of a small cohort is hundreds of short kernels, and a GPU is done with one before the processor has asked for the next.
+A step of a small cohort is hundreds of short kernels, and a GPU finishes one before the processor has launched the next.
 Once a compiled step has been taken a few times, all of it (forward, backward, optimiser, tallies) is recorded, and from then on
-asked for as a whole. A graph works on the tensors that it was recorded with: what changes from step to step is copied into
-them, and when members leave it is recorded anew. A step that cannot be recorded (one that waits for the GPU) is taken plainly.
+launched as a whole. A graph works on the tensors that it was recorded with: what changes from step to step is copied into
+them, and when members leave it is recorded anew. A step that cannot be recorded (one that waits for the GPU) runs without a
+graph.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 WARM = 2
-"""Steps taken plainly before one is recorded: kernels are compiled and chosen in them."""
+"""Steps without a graph before one is recorded: kernels are compiled and chosen in them."""
 
 
 @dataclass
@@ -31,7 +32,7 @@ class Inputs:
 
 
 class Replay:
-    """Takes steps: the first few plainly, then as a graph."""
+    """Runs steps: the first few without a graph, then as one."""
 
     def __init__(self, step: Callable[[Inputs], None], device: torch.device):
         self.step, self.taken = step, 0

@@ -13,9 +13,9 @@ import torch
 from recollect.train.speed.cache import use_cache
 
 MESSAGES = {
-    "TensorFloat32 tensor cores for float32": "float32 was asked for, and is kept",
+    "TensorFloat32 tensor cores for float32": "float32 was requested, and is kept",
     "Please use the new API settings to control TF32": "the older setting works in every version that is supported",
-    "There is a performance drop because we have not yet implemented": "vmap tells of one slow operation; it is correct",
+    "There is a performance drop because we have not yet implemented": "vmap reports a slow operation, which is correct",
     "Mismatch dtype between input and weight": "norms keep float32 weights under autocast",
     "Online softmax is disabled on the fly": "the compiler chooses between two right forms",
     "TRITON_DEFAULT_FP_FUSION": "a default of Triton's that may change",

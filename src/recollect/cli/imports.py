@@ -1,0 +1,46 @@
+"""`recollect import`: configuration files of other projects as study files."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recollect.cli.app import app, console, help_alone
+from recollect.spec import SpecError
+
+import_app = typer.Typer()
+app.add_typer(import_app, name="import")
+
+
+@import_app.callback(invoke_without_command=True)
+def _import(context: typer.Context) -> None:
+    """Make a study file of a configuration file of another project."""
+    help_alone(context)
+
+
+@import_app.command("zoology")
+def zoology(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.py", help="A file that makes Zoology's list `configs`.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The study file to write.")] = Path("study.yaml"),
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Execute the file, with Zoology installed, where reading it is not enough.")
+    ] = False,
+) -> None:
+    """A configuration file of Zoology as a study file. The file is read, not executed."""
+    from recollect.importing.zoology import ALWAYS, import_zoology
+
+    if out.exists():
+        raise SpecError(f"{out} is there already; name another with -o")
+    found = import_zoology(config, trust)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(found.text)
+    left = sum(found.left_out.values())
+    console.print(f"{out}: {found.runs - left} of {found.runs} runs of {config}", markup=False, soft_wrap=True)
+    for path, fates in found.fates.lines.items():
+        console.print(f"  {path}: {'; '.join(fates)}", markup=False, soft_wrap=True)
+    for reason, runs in found.left_out.items():
+        console.print(f"left out, {runs} runs: {reason}", style="yellow", markup=False, soft_wrap=True)
+    for line in found.fates.not_mapped:
+        console.print(line, style="yellow", markup=False, soft_wrap=True)
+    for line in ALWAYS:
+        console.print(f"differs always: {line}", markup=False, soft_wrap=True)

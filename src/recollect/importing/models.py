@@ -1,0 +1,92 @@
+"""Zoology's models: layers, mixers and their options under the names they have here."""
+
+from typing import Any
+
+import yaml
+
+from recollect.importing.fields import Fates, Fields, LeftOut
+from recollect.importing.script import Made
+from recollect.importing.tables import MIXERS, MODEL, MODEL_SAME, NO_EFFECT
+
+
+def zoology_model(made: Any, fates: Fates) -> tuple[Fields, int]:
+    """The model, and its vocabulary in Zoology."""
+    own = fates.fields(made, "model", "model")
+    own.pop("name", None)
+    fates.note("model.name", None, NO_EFFECT)
+    vocab = own.pop("vocab_size", 8192)
+    fates.note("model.vocab_size", None, "task.vocab")
+    model = fates.rename(own, MODEL, "model", "model")
+    layers = model.setdefault("layers", 2)
+    model["positions"] = "learned" if own.pop("max_position_embeddings") else "none"
+    fates.note("model.max_position_embeddings", None, "model.positions")
+    state, block = (
+        _parts(own.pop("state_mixer", {"name": "MLP", "kwargs": {}})),
+        own.pop("block_type", "TransformerBlock"),
+    )
+    fates.note("model.block_type", None, "model.mlp")
+    fates.note("model.state_mixer", None, "model.mlp")
+    mlp = "none"  # a block of Mamba has no second half
+    if block == "TransformerBlock":
+        if state[0] not in ("Identity", "MLP"):
+            raise LeftOut(f"state_mixer {state[0]}: only Identity and MLP are mapped")
+        mlp = "identity" if state[0] == "Identity" else "gelu"
+        model |= {"mlp_ratio": float(state[1].get("hidden_mult", 4))} if mlp == "gelu" else {}
+    mixers = _mixers(own.pop("sequence_mixer", None), layers, fates)
+    fates.rest(own, MODEL_SAME, "model")
+    if len({yaml.safe_dump(mixer) for mixer in mixers}) == 1:
+        return {"mixer": mixers[0], "mlp": mlp, **model}, vocab
+    letters = "ABCDEFGH"[: len(mixers)]
+    blocks = {letter: {"mixer": mixer, "mlp": mlp} for letter, mixer in zip(letters, mixers, strict=True)}
+    return {"pattern": letters, "blocks": blocks, **model}, vocab
+
+
+def _parts(module: Any) -> tuple[str, Fields]:
+    """The class name and the arguments of a module's configuration."""
+    own = module.fields if isinstance(module, Made) else module or {}
+    return str(own.get("name", "")).rpartition(".")[2], dict(own.get("kwargs") or {})
+
+
+def _mixers(module: Any, layers: int, fates: Fates) -> list[Fields]:
+    """What each layer mixes with; Hybrid's layers take turns."""
+    kind, own = _parts(module)
+    if kind == "Hybrid":
+        fates.note("model.sequence_mixer.Hybrid.configs", None, "model.pattern and model.blocks")
+        turns = own["configs"]
+        return [_mixer(*_parts(turns[i % len(turns)]), i, fates) for i in range(layers)]
+    return [_mixer(kind, own, i, fates) for i in range(layers)]
+
+
+def _mixer(kind: str, own: Fields, layer: int, fates: Fates) -> Fields:
+    """One mixer with the options that differ in name."""
+    if kind not in MIXERS:
+        raise LeftOut(f"mixer {kind or None} does not exist here")
+    table, path, own = MIXERS[kind], f"model.sequence_mixer.{kind}", dict(own)
+    mixer: Fields = {"kind": table.kind, **table.added}
+    if kind == "BaseConv":
+        sizes, implicit = own.pop("kernel_size", 3), own.pop("implicit_long_conv", True)
+        size = sizes[layer] if isinstance(sizes, list) else sizes
+        if size == -1 and not implicit:
+            raise LeftOut("mixer BaseConv with an explicit long convolution does not exist here")
+        mixer |= {"implicit": True} if size == -1 else {"kernel": size}
+        fates.note(f"{path}.kernel_size", None, "mixer.kernel, or mixer.implicit for -1")
+        fates.note(f"{path}.implicit_long_conv", None, "mixer.implicit where kernel_size is -1")
+    if kind == "SlidingAttn":
+        mixer["window"] = own.pop("block_size", 256) + 1
+        fates.note(f"{path}.block_size", None, "mixer.window, which counts the token itself too")
+    if kind == "H3":
+        state = int(own.pop("d_state", 0))
+        mixer |= {"state": state} if state != own.get("l_max") else {}
+        fates.note(f"{path}.d_state", None, "mixer.state (left out where it is the length)")
+    if kind == "Based" and own.get("num_key_value_heads") == own.get("num_heads"):
+        own.pop("num_key_value_heads", None)
+        fates.note(f"{path}.num_key_value_heads", None, "the same here")
+    for name in [name for name in own if name in table.unused]:
+        fates.note(
+            f"{path}.{name}",
+            own.pop(name),
+            "no effect here: the model knows its length" if name == "l_max" else NO_EFFECT,
+        )
+    mixer |= fates.rename(own, table.renamed, path, "mixer")
+    fates.rest(own, table.same, path)
+    return mixer

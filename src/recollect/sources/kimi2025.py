@@ -1,0 +1,26 @@
+"""Kimi Team, "Kimi Linear: an expressive, efficient attention architecture" (2025), section 5.1."""
+
+from typing import TYPE_CHECKING
+
+from recollect.sources.base import Fields, Source, Unknown
+
+if TYPE_CHECKING:
+    from recollect.tasks.base import Task
+
+
+def protocol(task: "Task") -> Fields:
+    """Kimi Team, 5.1: at most 20,000 steps; the best of the rates 5e-5, 1e-4, 5e-4 and 1e-3."""
+    return {
+        "steps": 20_000, "batch": 128, "test_rows": 2048, "weight_decay": 0.1, "clip": 1.0, "warmup": 0.1,
+        "schedule": "cosine", "stop_at": 0.999,
+    }  # fmt: skip
+
+
+_UNKNOWN = (
+    Unknown("train.batch", "128", "rows are fresh"),
+    Unknown("train.schedule", "cosine after a tenth of warm-up", "neither decay nor warm-up is named"),
+    Unknown("task", "26 letters in palindromes, 32 symbols on 64 stacks, 8,192 words in MQAR", "the vocabularies"),
+)
+SOURCE = Source(
+    "kimi2025", "Kimi Team, Kimi Linear: an expressive, efficient attention architecture", protocol, unknown=_UNKNOWN
+)
