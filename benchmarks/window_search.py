@@ -7,8 +7,8 @@ reported where there is none, or none where there is one, is a miss.
 
 Time: a cohort of m members takes alone + (m - 1) x (full - alone) / (members - 1), by default 5 and 23 ms a step for 1 and
 36 members (two layers of attention, compiled, one H200), and a round is one cohort of each configuration, or several
-where it has more than `members` runs. Small rounds so forfeit part of what few runs gain; on a CPU, where time goes with the
-number of runs, the column of runs says it all.
+where it has more than `members` runs. Small rounds so forfeit part of what few runs gain, so on a GPU they are filled with the
+runs that will most probably be needed next; on a CPU, where time goes with the number of runs, the column of runs says it all.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from recollect.store.frames import runs_frame
 from recollect.store.store import Store
 from recollect.study.grid import axis
 from recollect.study.search.finder import WindowFinder
+from recollect.study.search.forecast import likely_points
 from recollect.study.search.window import WindowSearch
 
 KINDS = (
@@ -151,13 +152,15 @@ class Tried:
     error: float
 
 
-def search(sweep: Sweep, spec: WindowSearch, cost: Cost) -> Tried:
-    """The window search."""
+def search(sweep: Sweep, spec: WindowSearch, cost: Cost, filled: bool = False) -> Tried:
+    """The window search; `filled`: each round is filled to a full cohort with the runs that will most probably be needed."""
     finder = WindowFinder(sweep.rates, sweep.seeds, spec.threshold, spec.coarse, spec.resolution, spec.max_runs)
     results = sweep.results
     known: dict[tuple[float, int], float] = {}
     rounds = []
     while wanted := finder.next_points(known):
+        ahead = likely_points(finder, known) if filled else {}
+        wanted += sorted(ahead, key=lambda point: -ahead[point])[: -len(wanted) % cost.members]
         rounds.append(len(wanted))
         known |= {run: results[run] for run in wanted}
     found = finder.found(known)
@@ -187,9 +190,14 @@ def _tried(sweep: Sweep, rounds: list[int], edges: tuple[float, float], cost: Co
 def compare(sweeps: list[Sweep], spec: WindowSearch, cost: Cost) -> dict[str, list[Tried]]:
     """Every strategy on some sweeps; random search is drawn ten times on each."""
     generator = np.random.default_rng(0)
-    searched = [search(sweep, spec, cost) for sweep in sweeps]
+    searched, filled = ([search(sweep, spec, cost, full) for sweep in sweeps] for full in (False, True))
     drawn = [at_random(s, t.runs, generator, cost) for s, t in zip(sweeps, searched, strict=True) for _ in range(10)]
-    return {"search": searched, "random": drawn, "four rates": [four_rates(sweep, cost) for sweep in sweeps]}
+    return {
+        "search": searched,
+        "rounds filled": filled,
+        "random": drawn,
+        "four rates": [four_rates(sweep, cost) for sweep in sweeps],
+    }
 
 
 def add_rows(table: Table, name: str, tried: dict[str, list[Tried]]) -> None:

@@ -33,7 +33,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reporting": RESULTS | {"papers", "figures", "views"},
     "serve": RESULTS | {"views"},
     "bench": TRAINING | {"study"},
-    "cli": RESULTS | {"figures", "papers", "evaluation", "importing", "probing", "reporting", "serve", "views", "bench"},
+    "cli": RESULTS
+    | {"figures", "papers", "evaluation", "importing", "probing", "reporting", "serve", "views", "bench"},
 }
 """For each package, the others whose modules it imports, at the head of a file or inside a function."""
 LOOKS_AHEAD = {"study/outcome.py": {"figures", "reporting", "views"}}

@@ -10,6 +10,7 @@ import pytest
 
 import recollect
 from recollect.study import cost
+from recollect.train import hopeless
 
 SOURCE = Path(recollect.__file__).parent
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -44,6 +45,21 @@ def fitted() -> dict[str, list[float]]:
 def test_polynomials_of_kernels_are_those_of_the_fit(fitted, file, function):
     found = numbers(SOURCE / "ops" / "triton" / f"{file}.py", function)
     np.testing.assert_allclose(found, sorted(fitted[function]), rtol=1e-6)
+
+
+def test_the_constants_that_end_hopeless_runs_are_those_of_the_fit_and_stop_no_whole_run_wrongly():
+    fit = script("fit_hopeless")
+    runs = fit.curves()
+    own = {name: getattr(hopeless, name) for name in fit.GRID}
+    assert fit.choose(runs) == own
+    whole, cut = ([run for run in runs if run.whole is is_whole] for is_whole in (True, False))
+    assert fit.rates(whole, own).wrong == 0
+    assert fit.rates(cut, own).wrong <= 0.015
+    for run in whole[::9]:  # the script's rule is the one that training follows
+        steps, target = run.points[-1]["step"], 0.95
+        late = (i for i, point in enumerate(run.points[:-1], 1) if point["step"] >= hopeless.FROM * steps)
+        ends = next((i for i in late if hopeless.unpromising(run.points[:i], target)), None)
+        assert run.stopped_at(own, target) == (1.0 if ends is None else run.points[ends - 1]["step"] / steps)
 
 
 def test_the_cost_model_is_that_of_the_fit():

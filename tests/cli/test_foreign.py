@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from recollect.serve.live import Live
 from recollect.store.export import WEIGHTS, export, load, specification
 from recollect.store.store import Store
 from recollect.study.spec import Study
@@ -115,6 +116,12 @@ def test_every_reading_command_shows_a_foreign_store_as_text(foreign, cli, tmp_p
         assert "<script>alert(1)" not in Path(page).read_text(), page
     cells = pd.read_csv("x.csv", dtype=str).fillna("")
     assert not any(text.startswith(("=", "+", "-", "@")) for name in cells for text in [name, *cells[name]])
+    live = Live([foreign])  # what `serve` shows
+    names = list(live.studies())
+    assert len(live.frames(names, ("runs", "curves", "slices")).runs) == 8
+    assert [failure.error for failure, _ in live.failures(names)] == [BAD]
+    assert live.progress(names)
+    assert live.problems() == []
     assert not Path("ran").exists(), "nothing was run"
     assert len(Store(foreign).done()) == len(Store("saved.sqlite").done()) == 8
     assert not Path("new.sqlite.weights/0123456789abcdea.safetensors").exists(), "a link is not followed"

@@ -24,14 +24,7 @@ class Tagged(nn.Module):
     def forward(self, x):
         return self.out(x.cumsum(1))
 """
-TAGS = [
-    "=cmd|' /C calc'!A0",
-    "</script><script>alert(1)</script>",
-    "[/red]",
-    "\\input{/etc/passwd}",
-    '"""\nimport os',
-    ":bomb:",
-]
+TAGS = ["=cmd|' /C calc'!A0", "[/red] :bomb:", '</script><script>alert(1)</script>\\input{/etc/passwd}"""\nimport os']
 STUDY = {
     "name": "inj", "task": {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32},
     "model": {"mixer": {"kind": "tagged.py:Tagged", "tag": TAGS}, "width": 16, "layers": 1},
@@ -114,14 +107,9 @@ def test_a_link_is_written_through_and_a_device_is_written_to(tmp_path):
         draft.write_text("new")
 
 
-@pytest.mark.parametrize("words", [("--help",), ("status", "--store", "store.sqlite")])
-def test_output_to_a_full_disk_is_one_line(sound, words):
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_output_to_a_full_disk_is_one_line(word):
+    words = [sys.executable, "-m", "recollect.cli", word]
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "recollect.cli", *words],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=sound.parent,
-        )
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (2, "error: No space left on device\n")

@@ -6,8 +6,10 @@ import pytest
 
 from recollect.figures.looks import WRITTEN, look, looks, written
 from recollect.figures.panels import lines_figure, summary
+from recollect.figures.style import COLUMNS, save
 from recollect.figures.window import window_figure
 from recollect.mixers import MIXERS
+from recollect.spec import SpecError
 
 LONG = "attention with a convolution on k, four heads and rotary positions, width"
 LABELS = [*WRITTEN, LONG + " 64", LONG + " 128", "own"]
@@ -60,3 +62,52 @@ def test_axes_keep_their_room_beside_the_legend(kind, count):
     assert legend.x0 >= 0
     assert legend.x1 <= page.width + 1
     assert legend.y0 >= 0
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("kind", ["window", "lines"])
+def test_figures_for_a_page_have_its_width_and_legible_text(kind, columns, tmp_path):
+    frame = runs(LABELS[:9])
+    table = summary(frame, ["configuration", "train.lr"])
+    figure = (
+        window_figure(frame, "title", "caption " * 30)
+        if kind == "window"
+        else lines_figure(table, "train.lr", "configuration", title="t", caption="c " * 90, xlabel="learning rate")
+    )
+    paths = save(figure, tmp_path / "a.b", ("pdf", "png"), columns)
+    assert [path.name for path in paths] == ["a.b.pdf", "a.b.png"]
+    assert all(path.stat().st_size > 1000 for path in paths)
+    assert figure.get_size_inches()[0] == pytest.approx(COLUMNS[columns])
+    assert not any("caption" in text.get_text() or "title" in text.get_text() for text in figure.texts)
+    axes = figure.axes[0]
+    shown = axes.get_legend() or figure.legends[0]
+    assert len(shown.get_texts()) == 9
+    assert min(text.get_fontsize() for text in shown.get_texts()) >= 5.5
+    assert not axes.get_window_extent().overlaps(shown.get_window_extent())
+    assert shown.get_window_extent().x0 >= 0
+    assert axes.get_window_extent().width > 0.45 * figure.bbox.width
+
+
+def test_unknown_formats_and_columns_are_refused(tmp_path):
+    figure = window_figure(runs(["mamba"]), "title", "caption")
+    with pytest.raises(SpecError, match="no format jpg: choose from png, svg, pdf"):
+        save(figure, tmp_path / "a", ("jpg",))
+    with pytest.raises(SpecError, match="columns 3"):
+        save(figure, tmp_path / "a", columns=3)
+
+
+@pytest.mark.parametrize("count", [1, 4, 9, 12, 20])
+def test_nothing_is_drawn_over_the_small_print_or_cut_off(count):
+    table = summary(runs(LABELS[:count]), ["configuration", "train.lr"])
+    table = pd.concat([table.assign(panel=f"panel {i}") for i in range(4)])
+    figure = lines_figure(
+        table, "train.lr", "configuration", "panel", title="t", caption="small print " * 40, xlabel="learning rate"
+    )
+    figure.canvas.draw()
+    (caption,) = figure.texts[-1:]
+    visible = [axes for axes in figure.axes if axes.get_visible()]
+    boxes = [axes.get_tightbbox() for axes in visible]
+    assert all(box is not None and not box.overlaps(caption.get_window_extent()) for box in boxes)
+    assert all(box is not None and box.x1 <= figure.bbox.width + 1 for box in boxes)
+    insides = [axes.get_window_extent() for axes in visible]
+    assert not any(a.overlaps(b) for i, a in enumerate(insides) for b in insides[:i])

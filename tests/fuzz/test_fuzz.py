@@ -14,15 +14,18 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from recollect.mixers import MIXERS
+from recollect.models.spec import ModelSpec
 from recollect.spec import UserError
 from recollect.store import frames
 from recollect.store.check import check
 from recollect.store.repair import repair
 from recollect.store.store import Store
+from recollect.study.grid import put
 from recollect.study.plan import make_plan
 from recollect.study.run import expand
 from recollect.study.spec import Study
 from recollect.tasks import TASKS
+from recollect.train.spec import TrainSpec
 
 pytestmark = pytest.mark.long
 RECORDED = Path(__file__).parents[1] / "recorded" / "store-2.sqlite"
@@ -84,6 +87,28 @@ trains = mapping([
     "lr", "seed", "steps", "epochs", "batch", "train_rows", "test_rows", "eval_rows", "optimiser", "schedule", "warmup", "groups",
     "protocol", "weight_decay", "precision", "snapshots",
 ])  # fmt: skip
+BASE = {
+    "task": {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32}, "model": {"mixer": {"kind": "attention"}, "width": 8},
+    "train": {"lr": 0.01, "steps": 5, "batch": 4},
+}  # fmt: skip
+FIELDS = [
+    *(f"task.{name}" for name in ("kind", "length", "pairs", "vocab", "filler", "power_a")),
+    *(f"model.{name}" for name in ModelSpec.model_fields), "model.mixer.kind", "model.mixer.heads", "model.mixer.kernel",
+    *(f"train.{name}" for name in TrainSpec.model_fields), "train.protocol", "tests", "zip", "exclude", "search", "seed",
+]  # fmt: skip
+changes = st.lists(st.tuples(st.sampled_from(FIELDS), st.one_of(values, tasks, mixers, models)), min_size=1, max_size=2)
+
+
+@bounded(1500)
+@given(changes)
+def test_any_change_of_a_study_is_planned_or_refused(found):
+    data: dict = BASE
+    for path, value in found:
+        with suppress(UserError):
+            data = put(data, path, value)
+    refused_or_planned(yaml.safe_dump(data, allow_unicode=True))
+
+
 studies = st.fixed_dictionaries(
     {"train": st.builds(lambda rest: {"steps": 5, **rest}, trains)},
     optional={
@@ -93,7 +118,7 @@ studies = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-@bounded(600)
+@bounded(300)
 @given(studies)
 def test_any_study_file_is_planned_or_refused(data):
     refused_or_planned(yaml.safe_dump(data, allow_unicode=True))

@@ -15,6 +15,7 @@ from recollect.store.frames import runs_frame
 from recollect.store.store import Store
 from recollect.study.executors.base import Broken, Done, Executor
 from recollect.study.grid import axis
+from recollect.study.packing import filling
 from recollect.study.search.base import Searched
 from recollect.study.search.finder import WindowFinder
 from recollect.study.search.window import WindowSearch
@@ -188,10 +189,11 @@ class Pretending(Executor):
         pass
 
 
-def search(asked: Study, store: Store, *arguments, **options) -> Searched:
+def search(asked: Study, store: Store, *arguments, device: str = "cpu", cohort: int = 1, **options) -> Searched:
     """Run a study that searches, with training that knows the answer."""
     with Pretending(*arguments, **options) as executor:
-        outcome = recollect.run(asked, store=store, executor=executor, cohort=1, attempts=1, progress=False)
+        executor.device = device
+        outcome = recollect.run(asked, store=store, executor=executor, cohort=cohort, attempts=1, progress=False)
     return outcome.searches[asked.name] if asked.search else outcome
 
 
@@ -211,6 +213,35 @@ def test_a_study_is_searched_for_all_its_configurations(store):
         assert 1e-2 <= found.high < 1.8e-2
     assert len(trained) == len(set(trained)) == len(searched.asked) <= 0.4 * searched.grid
     assert set(runs_frame(store, "s")["id"]) == {run.id for run in searched.asked}
+
+
+def test_a_round_on_a_gpu_is_filled_with_the_runs_that_will_be_needed_and_finds_the_same(store, tmp_path):
+    alone, ahead = [], []
+    usual = search(study(), store, between, alone)
+    filled = search(study(), Store(tmp_path / "gpu.sqlite", create=True), between, ahead, device="cuda", cohort=36)
+    assert filled.found == usual.found
+    assert {run.id for run in filled.asked} == set(alone) <= set(ahead)
+    assert len(ahead) == len(set(ahead)) <= 0.6 * filled.grid
+    assert len(runs_frame(Store(tmp_path / "gpu.sqlite"), "s")) == len(ahead), "runs trained ahead belong to the study"
+
+
+def test_runs_trained_ahead_save_rounds_and_change_no_edge():
+    sweeps = bench.recorded(_PATH.with_name("sweeps.csv"))
+    usual, filled = ([bench.search(sweep, WindowSearch(), COST, full) for sweep in sweeps] for full in (False, True))
+    assert [one.error for one in filled] == [one.error for one in usual]
+    assert sum(one.rounds for one in filled) <= 0.65 * sum(one.rounds for one in usual)
+    assert max(one.rounds for one in filled) <= 3
+    assert np.mean([one.share for one in filled]) < 0.52
+    assert np.mean([one.time for one in filled]) < 0.9 * np.mean([one.time for one in usual])
+
+
+def test_only_free_places_of_a_cohort_are_filled():
+    runs = study().runs()
+    shapes = {run.model.title: [one for one in runs if one.shape == run.shape] for run in runs}
+    few, many = shapes["attention"], shapes["attention(conv=k)"]
+    assert filling(few[:5], [*many[:9], *few[5:30]], 8) == few[5:8], "a shape without a round is left alone"
+    assert filling(few[:8], few[8:], 8) == []
+    assert filling(few[:9], few[9:], 8) == few[9:16]
 
 
 @pytest.mark.parametrize("stop_after", [0, 3, 11, 17, 23])

@@ -112,7 +112,7 @@ def test_a_cancelled_job_and_a_killed_driver_leave_the_table_of_the_local_run(he
 
 @pytest.mark.long
 def test_a_job_whose_time_is_up_saves_a_snapshot_and_is_requeued_and_a_stopped_driver_comes_back(here, slurm):
-    study = STUDY.replace("[0.001, 0.003, 0.01, 1000.0]", "0.01").replace("[1, 2, 3]", "[1, 2]") % 3000
+    study = STUDY.replace("[0.001, 0.003, 0.01, 1000.0]", "0.01").replace("[1, 2, 3]", "[1, 2]") % 2000
     Path("s.yaml").write_text(study)
     alone, store = Store("alone.sqlite", create=True), Store("slurm.sqlite", create=True)
     run(Study.load("s.yaml"), store=alone, device="cpu", workers=2, progress=False)

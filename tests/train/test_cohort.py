@@ -12,6 +12,7 @@ from recollect.models.model import build
 from recollect.train.cohort import Cohort
 from recollect.train.data import sample, training_rows
 from recollect.train.events import Ended, Measured
+from recollect.train.hopeless import hopeless
 from recollect.train.loop import train
 from recollect.train.spec import RunSpec, TrainSpec
 from recollect.train.speed.ahead import Ahead
@@ -282,6 +283,20 @@ def test_a_hopeless_run_ends_early_only_where_asked_and_by_the_stated_rule():
     assert (found[asked[0].id].status, found[asked[0].id].step) == ("hopeless", 30)
     assert (found[asked[1].id].status, found[asked[1].id].step) == ("finished", 60)
     assert next(iter(results([run(slow, steps=60, eval_every=10)]).values())).status == "finished"
+
+
+def test_a_run_is_ended_by_its_own_curve_only_where_asked():
+    slow, quick = 1e-5, 1e-2
+    asked = [run(slow, steps=60, eval_every=6, stop_below=0.9), run(slow, steps=60, eval_every=6)]
+    ended, whole = (results([one])[one.id] for one in asked)
+    assert (ended.status, ended.step) == ("hopeless", 36)
+    assert (whole.status, whole.step) == ("finished", 60)
+    assert whole.curve[:6] == ended.curve, "up to there nothing differs"
+    learning = run(quick, steps=60, eval_every=6, stop_below=0.9)
+    curve = [{"step": 6.0 * i, "accuracy": 0.02 * i, "train_loss": 4.0 - 0.3 * i} for i in range(1, 11)]
+    assert not hopeless(learning.train, curve[:8]), "what it gains and how its loss falls speak for it"
+    assert hopeless(learning.train, [{**point, "accuracy": 0.02, "train_loss": 4.0} for point in curve[:8]])
+    assert not hopeless(learning.train, [{**point, "accuracy": 0.02, "train_loss": 4.0} for point in curve[:5]])
 
 
 @pytest.mark.parametrize(("anew_pays", "places_taken"), [(True, {4, 2}), (False, {4})])

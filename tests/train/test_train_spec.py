@@ -98,7 +98,8 @@ def test_adamw_and_cosine_are_what_nothing_says():
     assert spec.model_dump().keys() == TrainSpec.model_fields.keys(), "nothing else is written"
     assert same(spec, TrainSpec(steps=9, optimiser="adamw", schedule="cosine", beta2=0.999))
     assert set(spec.per_member) == {
-        "lr", "seed", "weight_decay", "beta1", "beta2", "eps", "clip", "z_loss", "stop_at", "stop_hopeless", "max_loss"
+        "lr", "seed", "weight_decay", "beta1", "beta2", "eps", "clip", "z_loss", "stop_at", "stop_hopeless", "stop_below",
+        "max_loss"
     }  # fmt: skip
 
 

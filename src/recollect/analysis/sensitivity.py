@@ -72,7 +72,11 @@ def _with_interval(
     if np.isnan(values).all():
         return dict.fromkeys((name, f"{name}_low", f"{name}_high"), float("nan"))
 
+    whole = not np.isnan(values).any()
+
     def of(draw: np.ndarray) -> float:
+        if whole:  # several times faster
+            return statistic(rates, values[:, draw].mean(axis=1))
         tried = ~np.isnan(values[:, draw]).all(axis=1)
         return statistic(rates[tried], np.nanmean(values[tried][:, draw], axis=1))
 

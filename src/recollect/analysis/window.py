@@ -4,9 +4,9 @@ Accuracy is interpolated linearly between the grid's rates on a logarithmic axis
 it stays at or above the threshold. A window that touches an end of the grid is open there: its true width is at least that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -142,6 +142,11 @@ def windows(
     return pd.DataFrame(rows)
 
 
+def decades_text(row: Mapping[str, Any]) -> str:
+    """The width of a window, with a sign where it goes on beyond the grid."""
+    return ("≥ " if True in (row["open_low"], row["open_high"]) else "") + f"{row['decades']:.2f}"
+
+
 def _checkpoint_window(runs: pd.DataFrame, threshold: float) -> Window:
     """The window of the best accuracy that each run had at any measurement, or of the last one where no other is known."""
     best = (
@@ -161,7 +166,11 @@ def _window_where_known(rates: np.ndarray, accuracy: np.ndarray, threshold: floa
 def _bootstrap(rates: np.ndarray, values: np.ndarray, threshold: float, resamples: int) -> tuple[float, float]:
     """A 95 % interval of the mean curve's width, seeds drawn with replacement."""
 
+    whole = not np.isnan(values).any()
+
     def width(draw: np.ndarray) -> float:
+        if whole:  # several times faster
+            return window(rates, values[:, draw].mean(axis=1), threshold).decades
         tried = ~np.isnan(values[:, draw]).all(axis=1)
         return window(rates[tried], np.nanmean(values[tried][:, draw], axis=1), threshold).decades
 

@@ -52,11 +52,21 @@ def reproduce(
     from_runs: Annotated[
         bool, typer.Option("--from-runs", help="Train nothing: draw and judge again from runs kept in files.")
     ] = False,
+    formats: Annotated[
+        str, typer.Option("--format", help="Of pictures: png, svg, pdf; several with commas.")
+    ] = "png,svg",
+    columns: Annotated[
+        int, typer.Option(min=0, max=2, help="Pictures for 1 or 2 columns of a page, without title and small print.")
+    ] = 0,
     runs: Annotated[Path, typer.Option(help="Where --from-runs finds SCALE/PAPER/runs.csv.")] = Path(
         "docs/reproductions"
     ),
 ) -> None:
-    """Train what a figure, a table or a whole paper needs, draw it, and judge the claims it stands for."""
+    """Train what a figure, a table or a whole paper needs, draw it, and judge the claims it stands for.
+
+    At scale tiny an item of okpekpe2025 or retrievit2026 takes at most ten minutes on two cores, the papers an hour and half an
+    hour; small and medium need a GPU for one to two hours. `recollect papers` tells what each item costs.
+    """
     from recollect.cli.tables import reproduction_plan_table, verdict_table
     from recollect.papers.reproduce import chosen, grids_of, plans, scales_in
     from recollect.papers.reproduce import reproduce as make
@@ -67,7 +77,9 @@ def reproduce(
     paper = what.partition("/")[0]
     if from_runs:
         for word in [scale] if scale else scales_in(what, runs):
-            made = make(what, scale=word, out=to / word / paper, from_runs=runs)
+            made = make(
+                what, scale=word, out=to / word / paper, from_runs=runs, formats=formats.split(","), columns=columns
+            )
             console.print(verdict_table(f"{made.paper.title}, scale {word}", made.records))
             console.print(f"Pictures, numbers and verdicts: {made.folder}")
         return
@@ -81,7 +93,7 @@ def reproduce(
     made = make(
         what, scale=scale, store=store, out=to / scale / paper, draw_only=draw_only, device=device, executor=executor,
         workers=workers, cohort=cohort, progress=Progress(console), stop_after=duration(stop_after), retry=retry,
-        options={"address": address},
+        options={"address": address}, formats=formats.split(","), columns=columns,
     )  # fmt: skip
     if made.outcome:
         tell_trained(made.outcome)

@@ -6,32 +6,80 @@ from typing import Annotated
 import typer
 
 from recollect.cli.app import app, console
-from recollect.cli.options import DEFAULT_STORE, StoreOption
+from recollect.cli.options import DEFAULT_STORE, StoreOption, WhereOption, completes
 from recollect.spec import SpecError, nearest
+
+LIMIT = 50
+"""Rows that a terminal shows unless more are asked for."""
 
 
 @app.command()
 def results(
     study: Annotated[str | None, typer.Argument(help="A study's name; left out: every run in the store.")] = None,
     store: StoreOption = DEFAULT_STORE,
+    summary: Annotated[
+        bool, typer.Option("--summary", help="One row per configuration: best rate, accuracy, window, sizes.")
+    ] = False,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="Of a summary: table, csv, latex or markdown.",
+            autocompletion=completes(("table", "csv", "latex", "markdown")),
+        ),
+    ] = "table",
+    sort: Annotated[str, typer.Option(help="By this column; -COLUMN: the highest first.")] = "",
+    where: WhereOption = None,
+    limit: Annotated[int, typer.Option(min=0, help="Rows at most. Left out: the last 50, or all with --to.")] = 0,
     to: Annotated[Path | None, typer.Option(help="Write a .csv, .parquet or .json file with every column.")] = None,
     what: Annotated[
         str, typer.Option(help="runs, curves (one row per measurement) or slices (accuracy by tag).")
     ] = "runs",
 ) -> None:
-    """The results as a table, or as CSV, Parquet or JSON."""
-    from recollect.cli.tables import results_table
+    """The results as a table, by run or by configuration; or as CSV, Parquet or JSON."""
+    import io
+
+    from recollect.analysis import columns
+    from recollect.cli.formats import check_format, formatted, summary_text
+    from recollect.cli.tables import results_table, text_table
     from recollect.store import frames
     from recollect.store.store import Store
+    from recollect.study.stored import summary as summarise
 
     makers = {"runs": frames.runs_frame, "curves": frames.curves_frame, "slices": frames.slices_frame}
     if what not in makers:
         raise SpecError(f"--what {what!r}: {nearest(what, makers)}")
-    frame = makers[what](Store(store), study)
+    check_format(form)
+    if (summary and what != "runs") or (form != "table" and not summary):
+        raise SpecError("--summary is of runs, and --format is of a summary")
+    opened = Store(store)
+    frame = summarise(opened, study, conditions=where or ()) if summary else makers[what](opened, study)
+    if frame.empty:
+        console.print("no run has ended yet" if not where else "no run that has ended meets the conditions")
+        return
+    if where and not summary:
+        frame = columns.where(frame, where)
+    if sort:
+        frame = columns.ordered(frame, sort)
+    rows, newest = len(frame), not (sort or where or summary or limit)
+    if limit or (to is None and form == "table"):
+        frame = frame.tail(LIMIT) if newest else frame.head(limit or LIMIT)
     if to is not None:
         frames.write(frame, to)
         console.print(f"{len(frame)} rows written to {to}")
-    elif frame.empty:
-        console.print("no run has ended yet")
+        return
+    if form == "csv":
+        text = io.StringIO()
+        frames.write_csv(frame, text)
+        console.print(text.getvalue(), end="", soft_wrap=True)
+    elif form != "table":
+        console.print(formatted(summary_text(frame), form), soft_wrap=True)
+    elif rows == 0:
+        console.print("no run that has ended meets the conditions")
     else:
-        console.print(results_table(frame))
+        console.print(text_table(summary_text(frame)) if summary else results_table(frame))
+        if len(frame) < rows:
+            which = "last" if newest else "first"
+            console.print(
+                f"the {which} {len(frame)} of {rows:,} rows; --limit {rows} prints all, --to FILE.csv writes them"
+            )

@@ -7,7 +7,18 @@ from recollect.cli.options import DEFAULT_STORE, StoreOption
 @app.command()
 def status(store: StoreOption = DEFAULT_STORE) -> None:
     """Which studies the store has, and how far each is."""
-    from recollect.cli.tables import status_table
+    from rich.table import Table
+
+    from recollect.store.progress import by_study, progress
     from recollect.store.store import Store
 
-    console.print(status_table(Store(store)))
+    opened = Store(store)
+    table = Table("study", title=str(opened.path), title_justify="left")
+    for heading in ("runs", "ended", "diverged", "failed", "left", "in training", "steps", "best so far"):
+        table.add_column(heading, justify="right")
+    for name, part in by_study(opened, progress(opened)).items():
+        steps = f"{part.steps_done / part.steps:.0%}" if part.steps else "-"
+        best = "-" if part.best_accuracy is None else f"{part.best_accuracy:.3f}"
+        counts = (part.runs, part.ended, part.diverged, part.failed, part.left, part.begun)
+        table.add_row(name, *map(str, counts), steps, best)
+    console.print(table)

@@ -1,16 +1,16 @@
 """Results as tables for a terminal."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from rich.table import Table
 from rich.text import Text
 
-from recollect.papers.reproduce import total
-from recollect.probing.overview import COLUMNS, atlas_cells, decades
-from recollect.store.store import Store
-from recollect.study.plan import Plan
-from recollect.study.search.base import Searched
+from recollect.analysis.window import decades_text
+
+if TYPE_CHECKING:
+    from recollect.study.plan import Plan
+    from recollect.study.search.base import Searched
 
 
 def windows_table(found: pd.DataFrame, threshold: float) -> Table:
@@ -21,7 +21,7 @@ def windows_table(found: pd.DataFrame, threshold: float) -> Table:
     for row in found.to_dict("records"):
         edges = [f"{row[edge]:.1e}" if row["decades"] else "-" for edge in ("low", "high")]
         table.add_row(
-            row["configuration"], f"{row['best']:.3f}", f"{row['best_lr']:.1e}", decades(row),
+            row["configuration"], f"{row['best']:.3f}", f"{row['best_lr']:.1e}", decades_text(row),
             f"{row['seed_min']:.2f} .. {row['seed_max']:.2f}", *edges, f"{row['checkpoint_decades']:.2f}",
             "-" if pd.isna(row["sensitivity"]) else f"{row['sensitivity']:.3f}", f"{row['diverged']:.0%}",
             "find it" if row["zoology_finds"] else "miss it" if row["decades"] else "-",
@@ -29,7 +29,7 @@ def windows_table(found: pd.DataFrame, threshold: float) -> Table:
     return table
 
 
-def search_table(searched: Searched) -> Table:
+def search_table(searched: "Searched") -> Table:
     """What a search found, and with how many runs: one row per configuration, one column per fact."""
     table = _table(f"search: {searched.summary}", "configuration")
     facts = {label: _facts(record) for label, record in searched.found.items()}
@@ -81,7 +81,7 @@ def comparison_table(records: list[dict[str, Any]], title: str) -> Table:
         edges = [f"{row[edge]:.1e}" if row["decades"] else "-" for edge in ("low", "high")]
         steps = "-" if pd.isna(row["step"]) else f"{row['step']:.0f} steps"
         table.add_row(
-            row["model"], str(row["layers"]), f"{row['best']:.3f}", decades(row), *edges, steps,
+            row["model"], str(row["layers"]), f"{row['best']:.3f}", decades_text(row), *edges, steps,
             f"{row['parameters']:,}", row["origin"], style="bold" if row["probed"] else "",
             end_section=i + 1 < len(records) and records[i + 1]["layers"] != row["layers"],
         )  # fmt: skip
@@ -90,6 +90,8 @@ def comparison_table(records: list[dict[str, Any]], title: str) -> Table:
 
 def atlas_table(found: pd.DataFrame, title: str) -> Table:
     """Every model of a study of the atlas: accuracy, window, steps to learn, sizes."""
+    from recollect.probing.overview import COLUMNS, atlas_cells  # brings torch along
+
     table = _table(title, COLUMNS[0])
     _right(table, *COLUMNS[1:])
     for row in found.to_dict("records"):
@@ -97,7 +99,7 @@ def atlas_table(found: pd.DataFrame, title: str) -> Table:
     return table
 
 
-def plan_table(name: str, plan: Plan, device: str, dollars_per_hour: float) -> Table:
+def plan_table(name: str, plan: "Plan", device: str, dollars_per_hour: float) -> Table:
     """What a study will cost, by configuration."""
     limit = f": at most this for {plan.searches} window search{'es' * (plan.searches > 1)}" if plan.searches else ""
     table = _table(f"study {name} on {device}{limit}", "configuration")
@@ -127,30 +129,39 @@ def _lasting(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"
 
 
-def status_table(store: Store) -> Table:
-    """How far each study has come."""
-    done = store.done()
-    failed = {failure.run for failure in store.failures()}
-    table = _table(str(store.path), "study")
-    _right(table, "runs", "ended", "diverged", "failed", "left")
-    for study, runs in store.studies().items():
-        ended = [done[id] for id in runs if id in done]
-        broken = sum(id in failed and id not in done for id in runs)
-        cells = (len(runs), len(ended), ended.count("diverged"), broken, len(runs) - len(ended))
-        table.add_row(study, *(str(n) for n in cells))
-    return table
-
-
 def results_table(frame: pd.DataFrame) -> Table:
     """The columns that tell the runs apart, and what came of them."""
-    table = Table()
     telling = ("id", "configuration", "status", "step", "accuracy", "best_accuracy", "parameters", "seconds")
     columns = [c for c in (*telling, "train.lr", "train.seed") if c in frame] if "id" in frame else list(frame)
-    for column in columns:
-        table.add_column(column.removeprefix("train."), overflow="fold")
-    for values in frame[columns].itertuples(index=False):
-        table.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in values))
+    shown = pd.DataFrame(frame, columns=columns).set_axis(
+        [name.removeprefix("train.") for name in columns], axis="columns"
+    )
+    return text_table(shown.map(lambda v: f"{v:.4g}" if isinstance(v, float) else str(v)))
+
+
+def text_table(frame: pd.DataFrame) -> Table:
+    """A frame of text, as it is."""
+    table = Table()
+    for column in frame:
+        table.add_column(str(column), overflow="fold")
+    for values in frame.itertuples(index=False):
+        table.add_row(*values)
     return table
+
+
+def beside_table(table: pd.DataFrame, first: str, second: str) -> Table:
+    """Two studies side by side: accuracy, best rate and window of each configuration in both."""
+    shown = _table(f"{first} (A) and {second} (B)", "configuration")
+    _right(shown, "accuracy A", "accuracy B", "B less A", "best rate A", "best rate B", "window A", "window B")
+    for row in table.to_dict("records"):
+        cells = [f"{row['best_a']:.3f}", f"{row['best_b']:.3f}", f"{row['difference']:+.3f}"]
+        cells += [f"{row[f'best_lr_{side}']:.1e}" for side in "ab"]
+        cells += [
+            decades_text({name: row[f"{name}_{side}"] for name in ("decades", "open_low", "open_high")})
+            for side in "ab"
+        ]
+        shown.add_row(row["configuration"], *("-" if "nan" in cell else cell for cell in cells))
+    return shown
 
 
 def bench_table(frame: pd.DataFrame) -> Table:
@@ -173,7 +184,7 @@ def number(x: float | None) -> str:
     return "none" if x is None or x != x else f"{x:.4g}"
 
 
-def reproduction_plan_table(title: str, made: dict[str, Plan], device: str) -> Table:
+def reproduction_plan_table(title: str, made: "dict[str, Plan]", device: str) -> Table:
     """What the studies of a reproduction will cost."""
     table = Table("study", title=f"{title}, on {device}", title_justify="left")
     for heading in ("runs", "done", "left", "hours", "rate from"):
@@ -183,6 +194,8 @@ def reproduction_plan_table(title: str, made: dict[str, Plan], device: str) -> T
         counts = (f"{plan.total('runs'):,.0f}", f"{plan.total('done'):,.0f}", f"{plan.left:,}")
         table.add_row(name, *counts, hours(plan.total("seconds")), basis)
     table.add_section()
+    from recollect.papers.reproduce import total
+
     left, seconds = total(made.values())
     table.add_row(
         "all, shared runs once", "", "", f"{left:,}", hours(seconds), "one device or core; runs may end early"

@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from recollect.figures.style import add_caption, new_figure, style
 
 Cells = Mapping[tuple[str, str], pd.DataFrame]
 """By row and column of the grid: a matrix, its index up and its columns along."""
-UPRIGHT = 5
-"""With more columns than this, numbers are written vertically: horizontally they would overlap."""
+FEW = 5
+"""Rows or columns that are named one by one at most."""
 
 
 def heatmaps_figure(
@@ -27,7 +28,7 @@ def heatmaps_figure(
     limits: tuple[float, float] = (0.0, 1.0),
     write: bool = False,
 ) -> Figure:
-    """A grid of matrices with one colour scale. NaN stays blank; `write`: print the numbers in the cells."""
+    """A grid of matrices with one colour scale. NaN stays blank; `write`: print the numbers in the cells, first row on top."""
     with style():
         figure = new_figure(max(6.4, 0.9 + 2.3 * len(columns)), 1.4 + 2.2 * len(rows))
         grid = figure.subplots(len(rows), len(columns), squeeze=False)
@@ -43,17 +44,23 @@ def heatmaps_figure(
                     continue
                 numbers = matrix.to_numpy(float)
                 image = axes.imshow(
-                    numbers, aspect="auto", origin="lower", cmap="viridis", vmin=limits[0], vmax=limits[1]
+                    numbers,
+                    aspect="auto",
+                    origin="upper" if write else "lower",
+                    cmap="viridis",
+                    vmin=limits[0],
+                    vmax=limits[1],
                 )
                 _ticks(axes.set_xticks, matrix.columns)
                 _ticks(axes.set_yticks, matrix.index)
+                axes.tick_params(labelleft=j == 0, labelbottom=i == len(rows) - 1)
                 if write:
-                    upright = 90 if numbers.shape[1] > UPRIGHT else 0
+                    small = 5.5 if numbers.shape[1] > FEW else 7
                     for (y, x), number in np.ndenumerate(numbers):
                         if number == number:
                             colour = "white" if number < sum(limits) / 2 else "black"
-                            look = {"fontsize": 7, "color": colour, "rotation": upright}
-                            axes.text(x, y, f"{number:.2f}", ha="center", va="center", **look)
+                            short = f"{number:.2f}".removeprefix("0")
+                            axes.text(x, y, short, ha="center", va="center", fontsize=small, color=colour)
         figure.suptitle(title, fontsize=11)
         for axes in grid[-1]:
             axes.set_xlabel(xlabel, fontsize=9)
@@ -66,9 +73,14 @@ def heatmaps_figure(
 
 
 def _ticks(put, labels: pd.Index) -> None:
-    """A few labels, evenly spaced."""
-    places = np.unique(np.linspace(0, len(labels) - 1, min(5, len(labels))).round().astype(int))
-    put(places, [f"{labels[p]:g}" for p in places], fontsize=7)
+    """All labels where they are few, else those at round numbers."""
+    values = np.asarray(labels, float)
+    places = np.arange(len(values))
+    if len(values) > FEW:
+        whole = bool((values == values.round()).all())
+        wanted = MaxNLocator(FEW - 1, integer=whole, steps=[1, 2, 2.5, 5, 10]).tick_values(values[0], values[-1])
+        places = np.unique([np.abs(values - one).argmin() for one in wanted if values[0] <= one <= values[-1]])
+    put(places, [f"{values[p]:g}" for p in places], fontsize=7)
 
 
 def long_table(cells: Cells, names: tuple[str, str], value: str) -> pd.DataFrame:

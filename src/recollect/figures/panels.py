@@ -16,6 +16,8 @@ from recollect.figures.style import add_caption, new_figure, style
 
 FEW, MANY = 8, 24
 """The most values of x that get a label each; the most points of a line that has markers."""
+CLOSE = 0.09
+"""The share of an axis that two labels must be apart."""
 LONG = 28
 """The most characters in a line of the legend."""
 LARGE = 10_000
@@ -31,14 +33,16 @@ def lines_figure(
     title: str,
     caption: str,
     xlabel: str,
-    ylabel: str = "accuracy",
+    ylabel: str | Sequence[str] = "accuracy",
     logx: bool = True,
+    logy: bool = False,
     columns: int = 3,
     sharey: Literal["all", "col"] = "all",
     ylim: tuple[float, float] | None = (-0.03, 1.05),
     marks: Sequence[float] = (),
 ) -> Figure:
-    """`table` has the columns x, line, panel, and mean, low, high: what `summary` gives. `marks`: dashed vertical lines."""
+    """`table` has the columns x, line, panel, and mean, low, high: what `summary` gives. `ylabel`: one, or one per column of
+    panels; `marks`: dotted vertical lines."""
     names = list(dict.fromkeys(table[panel])) if panel and len(table) else [""]
     lines = list(dict.fromkeys(table[line])) if len(table) else []
     columns = min(columns, len(names))
@@ -60,11 +64,14 @@ def lines_figure(
         for number in range(len(names), rows * columns):
             grid[number // columns][number % columns].set_visible(False)
         for row in grid:
-            row[0].set_ylabel(ylabel)
+            for axes, label in zip(row, [ylabel] if isinstance(ylabel, str) else ylabel, strict=False):
+                axes.set_ylabel(label)
         _scale(grid[0][0], sorted(set(table[x])) if len(table) else [], logx, ylim)
+        if logy:
+            grid[0][0].set_yscale("log")
         figure.suptitle(title, fontsize=11)
         if lines:
-            _legend(grid[0][-1], lines)
+            _legend(grid[0][-1], lines, len(set(table[x])) <= MANY)
         else:
             grid[0][0].text(0.5, 0.5, "no runs yet", ha="center", transform=grid[0][0].transAxes)
         add_caption(figure, caption)
@@ -77,7 +84,8 @@ def _scale(axes: Axes, values: list[float], logx: bool, ylim: tuple[float, float
         axes.set_xscale("log")
         axes.xaxis.set_minor_formatter(NullFormatter())
     if values and len(values) <= FEW and not (logx and min(values) < 1):  # learning rates would overlap
-        axes.set_xticks(values, [f"{value:g}" for value in values])
+        shown = _apart([math.log(value) for value in values] if logx else values)
+        axes.set_xticks(values, [f"{value:g}" if show else "" for value, show in zip(values, shown, strict=True)])
         axes.minorticks_off()
     elif values and not logx and max(values) >= LARGE:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 150k
@@ -85,9 +93,18 @@ def _scale(axes: Axes, values: list[float], logx: bool, ylim: tuple[float, float
         axes.set_ylim(*ylim)
 
 
-def _legend(axes: Axes, lines: list) -> None:
-    """All lines of all panels, to the right of them."""
-    handles = [Line2D([], [], **look) for look in looks(lines).values()]
+def _apart(values: list[float]) -> list[bool]:
+    """Which of ascending values can be named without touching the one before."""
+    shown, last = [], -math.inf
+    for value in values:
+        shown.append(value - last >= CLOSE * (values[-1] - values[0]))
+        last = value if shown[-1] else last
+    return shown
+
+
+def _legend(axes: Axes, lines: list, marked: bool) -> None:
+    """All lines, to the right of the panels, whichever of them a panel has, with marks where the lines have some."""
+    handles = [Line2D([], [], **(look if marked else {**look, "marker": ""})) for look in looks(lines).values()]
     axes.legend(
         handles, _names(lines), loc="upper left", bbox_to_anchor=(1.02, 1.0), fontsize=8 if len(lines) <= 12 else 7
     )

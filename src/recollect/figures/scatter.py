@@ -20,8 +20,9 @@ def scatter_figure(
     title: str,
     caption: str,
     order: str,
+    notes: Mapping[tuple[str, str], str],
 ) -> Figure:
-    """A grid of panels, each with points (n, 2), joined by a thin line in their order."""
+    """A grid of panels, each with points (n, 2), joined by a thin line in their order, and a note in a corner."""
     with style():
         figure = new_figure(max(6.4, 0.9 + 2.0 * len(columns)), 1.4 + 1.9 * len(rows))
         grid = figure.subplots(len(rows), len(columns), squeeze=False)
@@ -30,7 +31,8 @@ def scatter_figure(
             for j, column in enumerate(columns):
                 axes, points = grid[i][j], cells.get((row, column))
                 axes.set_title(column if i == 0 else "", fontsize=9)
-                axes.set_ylabel(row if j == 0 else "", fontsize=9)
+                axes.set_ylabel(f"{row}\nsecond component" if j == 0 else "", fontsize=8)
+                axes.set_xlabel("first component" if i == len(rows) - 1 else "", fontsize=8)
                 axes.tick_params(left=False, bottom=False, labelleft=False, labelbottom=False)
                 axes.grid(False)
                 if points is None:
@@ -38,6 +40,8 @@ def scatter_figure(
                     continue
                 axes.plot(*points.T, color="#bbbbbb", linewidth=0.6, zorder=1)
                 drawn = axes.scatter(*points.T, c=np.arange(1, len(points) + 1), cmap="plasma_r", s=12, zorder=2)
+                axes.margins(0.08, 0.16)
+                axes.text(0.02, 0.98, notes.get((row, column), ""), va="top", fontsize=6.5, transform=axes.transAxes)
         figure.suptitle(title, fontsize=11)
         if drawn is not None:
             figure.colorbar(drawn, ax=grid, label=order, shrink=0.8)
@@ -60,11 +64,14 @@ def points_figure(
                 axes.plot(row[x], row[y], **{**all_looks[row[point]], "linestyle": ""})
             axes.axhline(level, color="#999999", linewidth=0.8, zorder=0)
             axes.set_title(str(name), fontsize=9)
-        for axes in grid.flat[len(names) :]:
-            axes.set_visible(False)
+        for number, axes in enumerate(grid.flat):
+            axes.set_visible(number < len(names))
+            if number + columns >= len(names):  # nothing under it
+                axes.set_xlabel(xlabel, fontsize=8)
+                axes.tick_params(labelbottom=True)
+        for row in grid:
+            row[0].set_ylabel(ylabel, fontsize=9)
         grid[0][0].set(xscale="log", ylim=(-0.03, 1.05))
-        figure.supxlabel(xlabel, fontsize=10)
-        figure.supylabel(ylabel, fontsize=10)
         handles = [Line2D([], [], **{**all_looks[one], "linestyle": ""}) for one in points]
         figure.legend(handles, [written(str(one)) for one in points], loc="outside right upper", fontsize=8)
         add_caption(figure, caption)

@@ -2,14 +2,18 @@
 
 import io
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
+from recollect.spec import SpecError
 from recollect.spec.output import output_errors, written_whole
 
 
@@ -23,6 +27,16 @@ def style() -> Iterator[None]:
     }  # fmt: skip
     with matplotlib.rc_context(settings):  # pyright: ignore[reportArgumentType]
         yield
+
+
+CAPTION = "caption"
+"""Marks the small print in a figure."""
+FORMATS: dict[str, dict[str, Any]] = {
+    "png": {"dpi": 160}, "svg": {"metadata": {"Date": None}}, "pdf": {"metadata": {"CreationDate": None}},
+}  # fmt: skip
+"""With what `savefig` takes for each, so that the same figure is the same file."""
+COLUMNS = {1: 3.35, 2: 6.9}
+"""Inches of one and of two columns of a page."""
 
 
 class Picture(Figure):
@@ -45,18 +59,58 @@ def add_caption(figure: Figure, text: str) -> None:
     """Small print under the drawing."""
     width, height = figure.get_size_inches()
     lines = textwrap.wrap(text, int(width * 17.5))
-    figure.text(0.01, 0.01, "\n".join(lines), fontsize=7.5, color="#444444", va="bottom")
+    figure.text(0.01, 0.01, "\n".join(lines), fontsize=7.5, color="#444444", va="bottom", gid=CAPTION)
     share = 0.135 * (len(lines) + 0.6) / height
     figure.set_layout_engine("constrained", rect=(0, share, 1, 1 - share))
 
 
-def save(figure: Figure, stem: Path) -> list[Path]:
-    """Write the figure as PNG and as SVG."""
+def save(figure: Figure, stem: Path, formats: Sequence[str] = ("png", "svg"), columns: int = 0) -> list[Path]:
+    """Write the figure in these formats. `columns`: fitted to one or two columns of a page (`fit`)."""
+    if wrong := [one for one in formats if one not in FORMATS]:
+        raise SpecError(f"no format {', '.join(wrong)}: choose from {', '.join(FORMATS)}")
     with output_errors(stem.parent):
         stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_suffix(ending) for ending in (".png", ".svg")]
-    with written_whole(paths[0]) as draft:
-        figure.savefig(draft, dpi=160)
-    with written_whole(paths[1]) as draft:
-        figure.savefig(draft, metadata={"Date": None})
+    if columns:
+        fit(figure, columns)
+    paths = [stem.with_name(f"{stem.name}.{ending}") for ending in formats]
+    for path, ending in zip(paths, formats, strict=True):
+        with written_whole(path) as draft:
+            figure.savefig(draft, **FORMATS[ending])
     return paths
+
+
+def fit(figure: Figure, columns: int) -> None:
+    """Make a figure as wide as one or two columns of a page, without its title and small print, which a page's own caption has.
+
+    Text and lines shrink less than the figure, text to 7 points or so. In one column legends stand under the drawing.
+    """
+    if columns not in COLUMNS:
+        raise SpecError(f"columns {columns}: a page has 1 or 2")
+    width, height = figure.get_size_inches()
+    share = COLUMNS[columns] / width
+    for text in [text for text in figure.texts if text.get_gid() == CAPTION]:
+        height -= 0.135 * (text.get_text().count("\n") + 1.6)
+        text.remove()
+    figure.suptitle("")
+    for text in figure.findobj(Text):
+        text.set_fontsize(text.get_fontsize() * min(1.0, max(share, 0.7)))  # pyright: ignore[reportAttributeAccessIssue]
+    for line in figure.findobj(Line2D):
+        line.set(linewidth=line.get_linewidth() * min(1, share), markersize=line.get_markersize() * min(1, share))  # pyright: ignore
+    figure.set_size_inches(COLUMNS[columns], height * max(share, 0.55))
+    figure.set_layout_engine("constrained", rect=(0, 0, 1, 1))
+    if columns == 1:
+        _legends_below(figure)
+
+
+def _legends_below(figure: Figure) -> None:
+    """Put the legends of panels under all of them, and make the figure taller by as much."""
+    for axes in figure.axes:
+        legend = axes.get_legend()
+        if legend is None:
+            continue
+        labels, handles = [text.get_text() for text in legend.get_texts()], legend.legend_handles
+        legend.remove()
+        side_by_side = 2 if max(map(len, labels)) <= 24 else 1
+        rows = sum(label.count("\n") + 1 for label in labels) / side_by_side
+        figure.set_size_inches(COLUMNS[1], figure.get_size_inches()[1] + 0.13 * rows)
+        figure.legend(handles, labels, loc="outside lower center", ncols=side_by_side, fontsize=6.5)

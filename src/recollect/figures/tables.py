@@ -4,13 +4,17 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
+from recollect.figures.looks import written
 from recollect.figures.style import add_caption, new_figure, style
 
 
 def table_figure(frame: pd.DataFrame, title: str, caption: str) -> Figure:
     """A frame as a drawn table: the first column to the left, numbers with three digits."""
-    cells = [[_text(value) for value in row] for row in frame.itertuples(index=False)]
     headings = [str(name) for name in frame.columns]
+    cells = [
+        [written(str(value)) if name == "model" else _text(value) for name, value in zip(headings, row, strict=True)]
+        for row in frame.itertuples(index=False)
+    ]
     sizes = [max(map(len, column)) for column in zip(headings, *cells, strict=True)] or [20]
     with style():
         figure = new_figure(max(6.4, 0.085 * sum(sizes) + 0.35 * len(sizes)), 1.1 + 0.27 * (len(cells) + 1))

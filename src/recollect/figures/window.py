@@ -40,7 +40,10 @@ def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: floa
         for rate in ZOOLOGY_RATES:
             axes.axvline(rate, color="#555555", linestyle=(0, (2, 3)), linewidth=1, zorder=0)
         axes.axhline(threshold, color="#999999", linewidth=0.8, zorder=0)
-        axes.set(xscale="log", xlabel="learning rate", ylabel="accuracy", title=title)
+        if any(one["decades"] > 0 for one in found.values()):
+            axes.text(0.005, 0.01, "windows", fontsize=8, color="#555555", transform=axes.transAxes)
+        axes.set(xscale="log", xlabel="learning rate", ylabel="accuracy")
+        figure.suptitle(title)
         axes.set_ylim(-0.06 - 0.045 * len(models), 1.03)
         axes.set_yticks(np.linspace(0, 1, 6))
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=columns, fontsize=9)
@@ -66,5 +69,5 @@ def window_caption(frame: pd.DataFrame, threshold: float = THRESHOLD) -> str:
     setting = f"width {values('model.width')}, {values('model.layers')} layer(s), batch {values('train.batch')}"
     return (
         f"{size}; task {values('task.kind')}, {setting}, at most {frame['step'].max()} steps. Line: mean over seeds; "
-        f"band: lowest to highest seed; shaded and bars: accuracy at least {threshold:g}; dashed: the four rates of Zoology."
+        f"band: lowest to highest seed; shaded and bars: accuracy at least {threshold:g}; dotted: the four rates of Zoology."
     )

@@ -24,11 +24,11 @@ def lines(numbers: Numbers, x: str, line: str, panel: str | None = None, *, note
     return draw
 
 
-def table(numbers: Numbers, title: str) -> Draw:
-    """Draws the numbers as a table."""
+def table(numbers: Numbers, title: str, note: str = "") -> Draw:
+    """Draws the numbers as a table; `note` is added to the caption."""
 
     def draw(evidence: Evidence, caption: str) -> Drawing:
         frame = numbers(evidence)
-        return table_figure(frame, title, caption), frame
+        return table_figure(frame, title, f"{caption} {note}".strip()), frame
 
     return draw

@@ -31,18 +31,16 @@ def ratio_of(slow: pd.DataFrame, fast: pd.DataFrame, name: str, pooled: Pool | N
 
 
 def curve_table(
-    curves: pd.DataFrame, runs: pd.DataFrame, titles: dict[str, str], value: str = "accuracy", carried: bool = True
+    curves: pd.DataFrame, runs: pd.DataFrame, titles: dict[str, str], value: str = "accuracy"
 ) -> pd.DataFrame:
-    """A number against examples by model: mean, lowest and highest over seeds. `carried`: a run that has ended keeps its last
-    value."""
+    """A number against examples by model: mean, lowest and highest over seeds. A run that has ended keeps its last value."""
     columns = ["model", "examples", "mean", "low", "high"]
     if curves.empty or runs.empty:
         return pd.DataFrame(columns=columns)
     tables = []
     for name, rows in runs.groupby("name", sort=False):
         inside = curves.loc[curves["run"].isin(rows["id"])]
-        wide = inside.pivot_table(index="examples", columns="run", values=value)
-        wide = wide.ffill() if carried else wide
+        wide = inside.pivot_table(index="examples", columns="run", values=value).ffill()
         parts = {"mean": wide.mean(axis=1), "low": wide.min(axis=1), "high": wide.max(axis=1)}
         tables.append(pd.DataFrame({"model": titles[str(name)], **parts}).reset_index())
     return pd.DataFrame(pd.concat(tables, ignore_index=True), columns=columns)

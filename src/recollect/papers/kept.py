@@ -9,8 +9,7 @@ distance and principal component to three digits.
 """
 
 import io
-from collections.abc import Callable, Collection
-from functools import partial
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import pandas as pd
 from recollect.papers.item import FRAMES, Item, Paper, evidence_of
 from recollect.papers.judge import Evidence, Scale
 from recollect.spec import SpecError
+from recollect.spec.output import written_whole
 
 RUNS = "runs.csv"
 _TABLES = ("input", "output")
@@ -38,7 +38,8 @@ def keep(paper: Paper, item: Item, evidence: Evidence, folder: Path) -> Evidence
     }  # a folder may have runs of an older version
     runs = evidence.runs.drop(columns=_LABEL, errors="ignore")
     text = pd.concat([_but(_read_text(folder / RUNS), "id", runs, known), _as_text(runs)]).fillna("")
-    _write(folder / RUNS, lambda draft: text.to_csv(draft, index=False))
+    with written_whole(folder / RUNS) as draft:
+        text.to_csv(draft, index=False)
     seen = set(paper.looks_at(evidence)) if paper.looks_at else set(runs["id"] if len(runs) else ())
     for which in item.needs:
         frame, path = getattr(evidence, which), folder / f"{which}.parquet"
@@ -47,9 +48,11 @@ def keep(paper: Paper, item: Item, evidence: Evidence, folder: Path) -> Evidence
         parts = [part for part in (_but(old, "run", new, known), new) if len(part)]
         if parts:
             all_runs = pd.concat(parts, ignore_index=True)
-            _write(path, partial(all_runs.to_parquet, compression="zstd", index=False))
+            with written_whole(path) as draft:
+                all_runs.to_parquet(draft, compression="zstd", index=False)
     if len(evidence.measured):
-        evidence.measured.to_csv(folder / f"{item.name}.measured.csv", index=False)
+        with written_whole(folder / f"{item.name}.measured.csv") as draft:
+            evidence.measured.to_csv(draft, index=False)
     return kept(item, evidence.scale, folder)
 
 
@@ -91,13 +94,6 @@ def _as_text(frame: pd.DataFrame) -> pd.DataFrame:
     return (
         pd.read_csv(io.StringIO(frame.to_csv(index=False)), dtype=str, keep_default_na=False) if len(frame) else frame
     )
-
-
-def _write(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file whole or not at all."""
-    draft = path.with_name(path.name + ".draft")
-    write(draft)
-    draft.replace(path)
 
 
 def _parsed(text: pd.DataFrame) -> pd.DataFrame:

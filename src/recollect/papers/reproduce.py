@@ -7,7 +7,7 @@ OUT/runs.csv and others               the runs, from which all of this can be dr
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from recollect.study.outcome import Outcome
 from recollect.study.plan import Plan, make_plan
 from recollect.study.run import Grid, run
 from recollect.train.device import choose_device
+from recollect.train.spec import SEMANTICS
 
 Record = dict[str, Any]
 """A verdict as plain data, with the paper, the item, the reason, the command, the version and those that trained its runs."""
@@ -96,6 +97,8 @@ def reproduce(
     out: str | Path | None = None,
     draw_only: bool = False,
     from_runs: str | Path | None = None,
+    formats: Sequence[str] = ("png", "svg"),
+    columns: int = 0,
     device: str = "auto",
     **options: Any,
 ) -> Reproduction:
@@ -109,6 +112,8 @@ def reproduce(
         draw_only: train nothing, and draw and judge what the store has.
         from_runs: a folder with reproductions by scale and paper, such as `docs/reproductions`: draw and judge again what it has
             from the runs kept there, without training and without a store.
+        formats: of pictures: `png`, `svg`, `pdf`.
+        columns: 1 or 2 makes pictures as wide as one or two columns of a page, without title and small print.
         device: where runs are trained and models measured.
         options: those of `recollect.run`: `executor`, `workers`, `cohort`, `progress` and others.
     """
@@ -120,25 +125,38 @@ def reproduce(
         source = Path(from_runs) / scale / paper.name
         items = items if "/" in what else [item for item in items if (source / f"{item.name}.csv").exists()]
         for item in items:
-            records += _show(paper, item, kept(item, size, source), folder, command.format(item.name))
+            records += _show(paper, item, kept(item, size, source), folder, command.format(item.name), formats, columns)
     else:
         store = store if isinstance(store, Store) else Store(store, create=True)
         outcome = _train(grids_of(items, size), store, draw_only, device, options)
         for item in items:
             found = _with_measured(item, gather(item, size, store), store, "" if draw_only else device)
-            records += _show(paper, item, keep(paper, item, found, folder), folder, command.format(item.name))
+            found = keep(paper, item, found, folder)
+            records += _show(paper, item, found, folder, command.format(item.name), formats, columns)
     names = {item.name for item in items}
     every = write_verdicts(records, paper, folder)
     return Reproduction(paper, size, folder, [record for record in every if record["item"] in names], outcome)
 
 
 def scales_in(what: str, folder: Path) -> list[Scale]:
-    """The scales at which a folder has runs of a paper."""
+    """The scales at which a folder has runs of a paper, by the current semantics: those of older ones are not mixed with them."""
     paper = PAPERS.find(what.partition("/")[0])
-    found: list[Scale] = [scale for scale in paper.scales if (folder / scale / paper.name / RUNS).exists()]
+    found: list[Scale] = [
+        scale for scale in paper.scales if _semantics(folder / scale / paper.name / RUNS) == SEMANTICS
+    ]
     if not found:
-        raise SpecError(f"no runs of {paper.name} in {folder}: looked for SCALE/{paper.name}/{RUNS}")
+        raise SpecError(
+            f"no runs of {paper.name} by semantics version {SEMANTICS} in {folder}: looked for SCALE/{paper.name}/{RUNS}"
+        )
     return found
+
+
+def _semantics(path: Path) -> int:
+    """The version of kept runs; 0 where there are none, 1 where none is told."""
+    if not path.exists():
+        return 0
+    first = pd.read_csv(path, nrows=1)
+    return int(first["semantics"].iloc[0]) if "semantics" in first and len(first) else 1
 
 
 def _train(grids: list[Grid], store: Store, draw_only: bool, device: str, options: dict[str, Any]) -> Outcome | None:
@@ -166,11 +184,13 @@ def _with_measured(item: Item, evidence: Evidence, store: Store, device: str) ->
     return dataclasses.replace(evidence, measured=pd.read_csv(path)) if path.exists() else evidence
 
 
-def _show(paper: Paper, item: Item, evidence: Evidence, folder: Path, command: str) -> list[Record]:
+def _show(
+    paper: Paper, item: Item, evidence: Evidence, folder: Path, command: str, formats: Sequence[str], columns: int
+) -> list[Record]:
     """Draw an item, write its numbers, and judge its claims."""
     figure, numbers = item.draw(evidence, item.caption(evidence))
     with style():  # the salt of an SVG's ids, so that the same picture is the same file
-        save(figure, folder / item.name)
+        save(figure, folder / item.name, formats, columns)
     with written_whole(folder / f"{item.name}.csv") as draft:
         numbers.to_csv(draft, index=False)
     about = {"paper": paper.name, "item": item.name}

@@ -5,10 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from recollect.analysis.window import THRESHOLD, windows
+from recollect.analysis.window import THRESHOLD, decades_text, windows
 from recollect.figures.style import save
 from recollect.figures.window import window_figure
-from recollect.probing.overview import decades
 from recollect.probing.reference import about, shipped
 from recollect.probing.setting import RATES, Setting
 from recollect.train.spec import RunSpec
@@ -59,7 +58,7 @@ def caption(part: pd.DataFrame, setting: Setting) -> str:
     now = list(part["origin"]).count("now")
     text = (
         f"{now} runs of a search among {RATES} rates and {setting.seeds} seed(s); {setting}. Line: mean of the seeds tried; "
-        f"band: lowest to highest; bars: accuracy at least {THRESHOLD:g}; dashed: the four rates of Zoology."
+        f"band: lowest to highest; bars: accuracy at least {THRESHOLD:g}; dotted: the four rates of Zoology."
     )
     if now == len(part):
         return text
@@ -80,7 +79,11 @@ def verdicts(records: list[dict[str, Any]], chance: float) -> list[str]:
             f"{row['model']} on {row['task']}, {row['layers']} layer{'s' * (row['layers'] > 1)}: recalls {row['best']:.3f} "
             f"at its best rate (guessing among what a row offers: {chance:.3g})"
             + ("" if pd.isna(row["step"]) else f", 0.99 after {row['step']:.0f} steps at the quickest")
-            + (f"; its window spans {decades(row)} decades" if row["decades"] else f"; no rate reaches {THRESHOLD:g}")
+            + (
+                f"; its window spans {decades_text(row)} decades"
+                if row["decades"]
+                else f"; no rate reaches {THRESHOLD:g}"
+            )
             + (f", wider than {len(narrower)} of {len(others)} others" if others and row["decades"] else "")
             + (f" ({', '.join(narrower)})" if 0 < len(narrower) < len(others) else "")
         )

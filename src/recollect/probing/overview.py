@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from recollect.analysis.window import THRESHOLD, windows
+from recollect.analysis.window import THRESHOLD, decades_text, windows
 from recollect.figures.looks import written
 from recollect.figures.scatter import points_figure
 from recollect.probing.reference import about, read_table
@@ -73,11 +73,6 @@ def atlas_cells(row: dict[str, Any]) -> list[str]:
         return "-" if pd.isna(row[name]) else format(row[name], form)
 
     return [
-        written(row["model"]), f"{row['best']:.3f}", f"{row['best_lr']:.1e}", decades(row), *edges, number("sensitivity", ".3f"),
-        number("steps", ",.0f"), number("state_size", ",.0f"), f"{row['parameters']:,}",
+        written(row["model"]), f"{row['best']:.3f}", f"{row['best_lr']:.1e}", decades_text(row), *edges,
+        number("sensitivity", ".3f"), number("steps", ",.0f"), number("state_size", ",.0f"), f"{row['parameters']:,}",
     ]  # fmt: skip
-
-
-def decades(row: dict[str, Any]) -> str:
-    """The width of a window, with a sign where it goes on beyond the grid."""
-    return ("≥ " if row["open_low"] or row["open_high"] else "") + f"{row['decades']:.2f}"

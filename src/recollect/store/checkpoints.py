@@ -37,7 +37,7 @@ class Checkpoints:
             if not _OURS.fullmatch(path.name) or not path.is_file():
                 continue
             try:
-                header = _header(path)
+                header = read_header(path)
                 runs, steps[path] = header["runs"], header["step"]
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 if path.suffix == _ENDING:  # else a file that was being written
@@ -98,7 +98,7 @@ def _verified(path: Path) -> bytes | None:
     return data if hashlib.sha256(data := found[:-_SUM]).digest() == found[-_SUM:] else None
 
 
-def _header(path: Path) -> dict[str, Any]:
+def read_header(path: Path) -> dict[str, Any]:
     """What a file says about itself, without reading its tensors."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")

@@ -2,20 +2,21 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from recollect.train.spec import RunSpec
+if TYPE_CHECKING:
+    from recollect.train.spec import RunSpec
 
 _UNTOLD = ("model.mixer", "model.blocks", "model.pattern", "train.lr", "train.seed")
 """What a title tells already, and what a configuration leaves open."""
 
 
-def run_labels(runs: Sequence[RunSpec]) -> list[str]:
+def run_labels(runs: "Sequence[RunSpec]") -> list[str]:
     """The label of each run, among these."""
     return labels([run.model.title for run in runs], [run.model_dump(mode="json") for run in runs])
 
 
-def configurations(runs: Sequence[RunSpec]) -> dict[str, list[RunSpec]]:
+def configurations(runs: "Sequence[RunSpec]") -> "dict[str, list[RunSpec]]":
     """The runs by configuration: all that a run is but its learning rate and seed."""
     groups: dict[str, list[RunSpec]] = {}
     for run in runs:

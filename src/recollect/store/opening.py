@@ -140,7 +140,7 @@ def _holder(path: Path) -> str:
     """Who holds the lock; a moment's patience, as the name is written just after the lock is taken."""
     for _ in range(20):
         with suppress(OSError, ValueError):
-            if not path.is_symlink() and (name := path.read_text()[:200].strip()):
+            if path.is_file() and not path.is_symlink() and (name := path.read_text()[:200].strip()):
                 return name
         time.sleep(0.05)
     return "another process"

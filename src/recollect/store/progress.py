@@ -1,6 +1,7 @@
 """How far studies are, while they run and afterwards."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from recollect.store.store import Store
@@ -64,6 +65,19 @@ def progress(store: Store, study: str | None = None) -> list[ConfigurationProgre
         for (spec,) in store._query(_SPEC, [run, run]):
             found[key].best_lr = json.loads(spec)["train"].get("lr")
     return list(found.values())
+
+
+def by_study(store: Store, parts: Iterable[ConfigurationProgress]) -> dict[str, ConfigurationProgress]:
+    """How far each study of the store is as a whole, also one that has no runs yet."""
+    whole = {name: ConfigurationProgress(name, "") for name in store.studies()}
+    for part in parts:
+        study = whole.setdefault(part.study, ConfigurationProgress(part.study, ""))
+        for name in ("runs", "ended", "diverged", "failed", "begun", "steps", "steps_done"):
+            setattr(study, name, getattr(study, name) + getattr(part, name))
+        if part.best_accuracy is not None and part.best_accuracy > (study.best_accuracy or -1.0):
+            study.best_accuracy, study.best_lr = part.best_accuracy, part.best_lr
+        study.measured = max(filter(None, (study.measured, part.measured)), default=None)
+    return whole
 
 
 _PROGRESS = """

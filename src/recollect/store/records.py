@@ -3,13 +3,15 @@
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import ValidationError
 
 from recollect.spec import SpecError, explain
 from recollect.spec.source import untrusted
-from recollect.train.spec import RunSpec
+
+if TYPE_CHECKING:
+    from recollect.train.spec import RunSpec
 
 
 @dataclass(frozen=True)
@@ -31,15 +33,17 @@ class StoredRun:
     """Every measure at its end; None for what was not finite."""
 
     @cached_property
-    def run(self) -> RunSpec:
+    def run(self) -> "RunSpec":
         """The specification; its `id` is another than the stored one where its code or its meaning has changed since. Code of
         which only the store says that it belongs to the run is not imported (see `trusted`)."""
         with untrusted():
             return self.trusted
 
     @cached_property
-    def trusted(self) -> RunSpec:
+    def trusted(self) -> "RunSpec":
         """The specification, with any code that it names imported."""
+        from recollect.train.spec import RunSpec  # brings torch along, which tables do not need
+
         try:
             return RunSpec.model_validate_json(self.spec)
         except ValidationError as error:
@@ -58,6 +62,15 @@ def numbers(text: str) -> dict[str, float | None]:
     ):
         raise ValueError(f"{text[:60]!r} are not measures by name")
     return found
+
+
+def check_provenance(name: str, text: str) -> None:
+    """Refuse JSON that is not, for `versions`, a mapping, or for `notes`, a list of texts."""
+    found = json.loads(text)
+    if not (isinstance(found, dict) if name == "versions" else isinstance(found, list)):
+        raise ValueError(f"{name} {text[:60]!r} are not a {'mapping' if name == 'versions' else 'list'}")
+    if not all(isinstance(item, str) for item in found):
+        raise ValueError(f"{name} {text[:60]!r} are not texts")
 
 
 class Failure(NamedTuple):

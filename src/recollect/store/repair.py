@@ -16,7 +16,7 @@ from recollect.store.backup import new_file
 from recollect.store.files import StoreError, read_errors, write_errors
 from recollect.store.frames import specification_of
 from recollect.store.opening import read_only
-from recollect.store.records import numbers
+from recollect.store.records import check_provenance, numbers
 from recollect.store.store import Store
 
 Row = dict[str, Any]
@@ -80,8 +80,9 @@ class _Repair:
         for row in self._rows("study_runs", "rowid"):
             if row["study"] in studies:
                 self._put("study_runs", row)
-        for row in self._rows("failures", "rowid"):
-            self._put("failures", row)
+        for table in ("failures", "failed"):
+            for row in self._rows(table, "rowid"):
+                self._put(table, row)
         whole = {row["id"]: row for row in self._rows("runs", "rowid") if self._is_whole("runs", row)}
         listed = {row["id"] for row in self._rows("runs", "id", ["id"])}  # from the index, which may lie on other pages
         for id in listed - whole.keys():
@@ -133,7 +134,7 @@ class _Repair:
     def _columns(self, table: str) -> dict[str, tuple[str, bool]]:
         """The columns of a table of this version: their type, and whether they are never empty."""
         rows = self.new.execute(f"PRAGMA table_info({table})")
-        return {name: (kind, bool(filled)) for _, name, kind, filled, *_ in rows}
+        return {name: (kind, bool(filled or key)) for _, name, kind, filled, _, key in rows}
 
     def _is_whole(self, table: str, row: Row) -> bool:
         try:
@@ -161,8 +162,8 @@ class _Repair:
 def _check_run(row: Row) -> None:
     specification_of(row["spec"])
     numbers(row["final"])
-    dict(json.loads(row["versions"]))
-    ", ".join(json.loads(row["notes"]))
+    for name in ("versions", "notes"):
+        check_provenance(name, row[name])
 
 
 def _check_slice(row: Row) -> None:

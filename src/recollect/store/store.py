@@ -137,7 +137,10 @@ class Store:
         if not self._there:
             return []
         with self._reading() as connection:
-            return connection.execute(sql, tuple(parameters)).fetchall()
+            try:
+                return connection.execute(sql, tuple(parameters)).fetchall()
+            except sqlite3.DatabaseError as error:  # damaged, or moved meanwhile
+                raise StoreError(f"cannot read {self.path}: {error}") from None
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:
@@ -166,6 +169,11 @@ class Store:
         """A file or folder that belongs to the store, by whatever name this is reached."""
         real = self.path.resolve()
         return real.with_name(real.name + ending)
+
+    def holder(self) -> str:
+        """The process that writes to the store now, in words; empty where there is none. A killed one may still be named."""
+        place = self._beside(".holder")
+        return place.read_text().strip() if place.is_file() else ""
 
     @property
     def _there(self) -> bool:

@@ -6,9 +6,6 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-import numpy
-import torch
-
 import recollect
 
 
@@ -30,6 +27,9 @@ def _git(folder: Path, *words: str) -> str:
 
 def versions() -> dict[str, str]:
     """What the numbers were made with."""
+    import numpy
+    import torch
+
     return {
         "recollect": release(),
         "torch": torch.__version__,

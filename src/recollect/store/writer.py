@@ -3,23 +3,26 @@
 What is measured of runs in training only waits in a queue; a thread writes it, so that training does not wait for the disk.
 """
 
+import itertools
 import json
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recollect.spec import finite
 from recollect.spec.faults import fault_point
 from recollect.store.files import StoreError, write_errors, write_whole
 from recollect.store.labels import configurations
 from recollect.store.versions import versions
-from recollect.train.events import Ended, Measured
-from recollect.train.spec import SEMANTICS, RunSpec
+
+if TYPE_CHECKING:
+    from recollect.train.events import Ended, Measured
+    from recollect.train.spec import RunSpec
 
 INTERVAL = 1.0
 """Seconds between two writes of what was measured meanwhile .."""
@@ -38,7 +41,8 @@ class Writer:
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing of what is written within. Only for this package: it is SQL."""
         with self._lock, write_errors(self._path):
             fault_point("transaction: begin")
             self._connection.execute("BEGIN IMMEDIATE")
@@ -52,16 +56,30 @@ class Writer:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def add_study(self, name: str, source: str, runs: list[RunSpec]) -> None:
+    def add_study(self, name: str, source: str, runs: "list[RunSpec]") -> None:
         """Remember a study and which runs it is made of; a study of that name is replaced (its results stay)."""
         labels = {run.id: label for label, group in configurations(runs).items() for run in group}
         rows = [(name, i, run.id, labels.get(run.id), run.train.total_steps) for i, run in enumerate(runs)]
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute("INSERT OR REPLACE INTO studies VALUES (?, ?)", (name, source))
             db.execute("DELETE FROM study_runs WHERE study = ?", (name,))
             db.executemany("INSERT INTO study_runs VALUES (?, ?, ?, ?, ?)", rows)
 
-    def add_measured(self, runs: list[RunSpec], event: Measured) -> None:
+    def set_aside(self, study: str, source: str, runs: Collection[str]) -> str:
+        """Where a study of this name is in the store with another file, and with runs that are not among these: give it another
+        name, so that the new one does not hide it. Returns that name; empty where there was no need."""
+        with self.transaction() as db:
+            same = db.execute("SELECT name FROM studies WHERE name = ? AND source = ?", (study, source)).fetchall()
+            of_study = db.execute("SELECT run FROM study_runs WHERE study = ?", (study,)).fetchall()
+            if same or {run for (run,) in of_study} <= set(runs):
+                return ""
+            taken = {name for (name,) in db.execute("SELECT name FROM studies")}
+            name = next(new for i in itertools.count(1) if (new := f"{study[:74]}.{i}") not in taken)
+            db.execute("UPDATE studies SET name = ? WHERE name = ?", (name, study))
+            db.execute("UPDATE study_runs SET study = ? WHERE study = ?", (name, study))
+        return name
+
+    def add_measured(self, runs: "list[RunSpec]", event: "Measured") -> None:
         """Keep what was measured of runs in training, a second or so from now. A run that is trained again, from a checkpoint or
         from its start, loses the points that it had from this step on."""
         now = time.time()
@@ -86,7 +104,7 @@ class Writer:
             if not self._waiting:
                 return
             points = [(id, *point) for id, (*_, points) in self._waiting.items() for point in points.values()]
-            with self._transaction() as db:
+            with self.transaction() as db:
                 again = [(id, min(points)) for id, (*_, points) in self._waiting.items()]
                 db.executemany("DELETE FROM training_points WHERE run = ? AND step >= ?", again)
                 begun = [(id, run.model_dump_json(), run.model.title, n) for id, (run, n, _) in self._waiting.items()]
@@ -103,13 +121,13 @@ class Writer:
                 del points[later]
             points[event.step] = event.step, finite(data["accuracy"]), time, _json(data)
 
-    def add_results(self, results: list[Ended], device: str) -> None:
+    def add_results(self, results: "list[Ended]", device: str) -> None:
         """Keep the results of runs that ended."""
         for result in results:
             if result.weights is not None:
                 with write_errors(self._path):
                     write_whole(self._weights / f"{result.run.id}.safetensors", result.weights)
-        with self._transaction() as db:
+        with self.transaction() as db:
             self._take_queued()
             for result in results:
                 self._waiting.pop(result.run.id, None)
@@ -127,12 +145,17 @@ class Writer:
 
     def add_failure(self, run: str, attempt: int, error: str, traceback: str) -> None:
         """Keep the record of a failed attempt."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (run, attempt, error, traceback, now()))
+
+    def compact(self) -> None:
+        """Give the room of what was removed back to the disk."""
+        with self._lock, write_errors(self._path):
+            self._connection.execute("VACUUM")
 
     def give_up(self, run: str, attempts: int, error: str) -> None:
         """Keep that a run failed for good."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute("INSERT OR REPLACE INTO failed VALUES (?, ?, ?, ?)", (run, attempts, error, now()))
 
     def close(self) -> None:
@@ -155,8 +178,10 @@ def _forget_training(db: sqlite3.Connection, run: str) -> None:
         db.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
 
 
-def _row(result: Ended, device: str) -> dict[str, Any]:
+def _row(result: "Ended", device: str) -> dict[str, Any]:
     """The row of the table `runs`, by column."""
+    from recollect.train.spec import SEMANTICS  # brings torch along: readers do without
+
     run, (highest, reached) = result.run, _best(result)
     return {
         "id": run.id, "spec": run.model_dump_json(), "model": run.model.title, "status": result.status,
@@ -167,7 +192,7 @@ def _row(result: Ended, device: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _best(result: Ended) -> tuple[float | None, int | None]:
+def _best(result: "Ended") -> tuple[float | None, int | None]:
     """The highest accuracy of any measurement, and the step at which it was first reached."""
     points = [(point["accuracy"], point["step"]) for point in result.curve] + [(result.final["accuracy"], result.step)]
     points = [(accuracy, step) for accuracy, step in points if accuracy == accuracy]

@@ -26,6 +26,19 @@ def pack(runs: Sequence[RunSpec], size: int) -> list[list[RunSpec]]:
     return cohorts
 
 
+def filling(pending: Sequence[RunSpec], likely: Sequence[RunSpec], size: int) -> list[RunSpec]:
+    """Of runs that are likely to be wanted later, the likeliest first, those for which the cohorts of `pending` have room."""
+    room: dict[str, int] = {}
+    for run in pending:
+        room[run.shape] = room.get(run.shape, size) - 1 or size
+    chosen = []
+    for run in likely:
+        if 0 < room.get(run.shape, 0) < size:
+            room[run.shape] -= 1
+            chosen.append(run)
+    return chosen
+
+
 def _limit(run: RunSpec) -> int:
     """How many runs of this shape may train together because of their size. The code of a user's own mixer runs only where it
     trains, so that its size is unknown here."""

@@ -16,10 +16,11 @@ from recollect.spec import SpecError, Stopped
 from recollect.store import DEFAULT_STORE
 from recollect.store.checkpoints import Checkpoints
 from recollect.store.store import Store, Writer
+from recollect.study.cost import kind_of
 from recollect.study.executors import EXECUTORS
 from recollect.study.executors.base import Executor, Resources
 from recollect.study.outcome import Outcome
-from recollect.study.packing import cohort_size
+from recollect.study.packing import cohort_size, filling
 from recollect.study.precision import chosen_precision, named_precisions
 from recollect.study.progress import Progress
 from recollect.study.search.base import Search, Searched
@@ -46,6 +47,13 @@ class Grid:
         """The runs to train, given what has ended: all of them, or those that the study's search asks for."""
         search = self.study.strategy
         return search.wanted(self.runs, accuracy, failed) if search else self.runs
+
+    def likely(self, accuracy: Mapping[str, float], failed: Collection[str]) -> list[RunSpec]:
+        """The runs that the study's search will probably ask for later, the most probable first."""
+        search = self.study.strategy
+        shares = search.likely(self.runs, accuracy) if search else {}
+        found = [run for run in self.runs if run.id in shares and run.id not in accuracy and run.id not in failed]
+        return sorted(found, key=lambda run: -shares[run.id])
 
     def searched(self, search: Search, store: Store, failed: Collection[str], before: Collection[str]) -> Searched:
         """What the study's search came to; `before`: the runs that the store had when it began."""
@@ -155,6 +163,16 @@ def run(
         return _run(grids, kept, writer, executor, watching, stop, cohort, attempts, retry)
 
 
+def _set_aside(grids: Sequence[Grid], writer: Writer) -> Iterator[str]:
+    """Keep studies of the same names with other runs under names of their own; a note for each."""
+    for grid in grids:
+        if kept := writer.set_aside(grid.study.name, grid.study.to_yaml(), {run.id for run in grid.runs}):
+            yield (
+                f"the store had another study {grid.study.name}: it is called {kept} now, and keeps its runs (recollect results "
+                f"{kept}; recollect remove {kept})"
+            )
+
+
 def _repeated(runs: Sequence[RunSpec]) -> Iterator[str]:
     """A warning for each built-in task whose test rows stand among the rows that a model is trained on."""
     trained = {
@@ -186,16 +204,30 @@ def _run(
     if not retry:
         trainer.failed.update({id: run.error for id, run in earlier.items()})
     searching = any(grid.study.strategy for grid in grids)
+    notes = list(_set_aside(grids, writer))
+    ahead: dict[str, RunSpec] = {}
     while True:
         accuracy = store.accuracies()
         wanted = [grid.wanted(accuracy, trainer.failed) for grid in grids]
+        if (
+            searching and kind_of(executor.device) == "cuda"
+        ):  # on a CPU, where time goes with the runs, none are trained ahead
+            asked = [run for run in distinct(wanted) if run.id not in accuracy and run.id not in trainer.failed]
+            size = cohort or cohort_size(executor.device, len(asked), executor.slots)
+            likely = distinct([grid.likely(accuracy, trainer.failed) for grid in grids])
+            ahead |= {run.id: run for run in filling(asked, likely, size)}
+            wanted = [
+                distinct([runs, [run for run in grid.runs if run.id in ahead]])
+                for grid, runs in zip(grids, wanted, strict=True)
+            ]
         for grid, runs in zip(grids, wanted, strict=True):
             writer.add_study(grid.study.name, grid.study.to_yaml(), runs)
         runs = distinct(wanted)
         pending = [run for run in runs if run.id not in accuracy and run.id not in trainer.failed]
         sinks.begin({grid.study.name: found for grid, found in zip(grids, wanted, strict=True)}, set(accuracy))
-        for text in _repeated(pending):
+        for text in (*notes, *_repeated(pending)):
             sinks.event([], Note(text))
+        notes = []
         trainer.train(pending, cohort or cohort_size(executor.device, len(pending), executor.slots), accuracy)
         done = store.done()
         if stop() and any(run.id not in done and run.id not in trainer.failed for run in pending):

@@ -103,7 +103,7 @@ class Trainer:
             job.ended.append(report)
             if len(job.ended) == job.ending:
                 self.keep(job)
-        elif isinstance(report, Saved):
+        elif isinstance(report, Saved) and job.runs:
             with write_errors(self.checkpoints.folder):
                 self.checkpoints.save([run.id for run in job.runs], report.data)
             self.steps.update(dict.fromkeys((run.id for run in job.runs), report.step))

@@ -20,7 +20,7 @@ from recollect import rng
 from recollect.models.model import Model, build
 from recollect.tasks.base import Task
 from recollect.train.data import Feed
-from recollect.train.device import check_precision, matmul_precision, one_thread
+from recollect.train.device import matmul_precision, one_thread
 from recollect.train.embeddings import Album
 from recollect.train.measure import EvaluationRows, Measures, measure
 from recollect.train.members import Members
@@ -51,13 +51,10 @@ class Cohort:
     """Runs in training: `len(cohort)` of them. `members` has their tensors, `records` what has been measured so far."""
 
     def __init__(self, runs: Sequence[RunSpec], device: torch.device):
-        if len({run.shape for run in runs}) != 1:
-            raise ValueError(
-                f"a cohort needs runs of one shape, and these {len(runs)} have {len({r.shape for r in runs})}"
-            )
+        if (shapes := len({run.shape for run in runs})) != 1:
+            raise ValueError(f"a cohort needs runs of one shape, and these {len(runs)} have {shapes}")
         prepare(device)
         run = runs[0]
-        check_precision(device.type, run.train.precision)
         self.device, self.task, self.spec = device, run.task, run.train
         self.bf16 = run.train.precision == "bfloat16"
         dtype = torch.float64 if run.train.precision == "float64" else torch.float32

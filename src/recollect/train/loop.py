@@ -15,9 +15,10 @@ import torch
 from recollect.train.checkpoint import EVERY, SHARE, restore, snapshot
 from recollect.train.cohort import Cohort
 from recollect.train.events import Ended, Ending, Event, Measured, Saved
+from recollect.train.hopeless import hopeless
 from recollect.train.measure import Measures
 from recollect.train.optimisers.base import Parameters
-from recollect.train.spec import RunSpec, TrainSpec
+from recollect.train.spec import RunSpec
 from recollect.train.speed.ahead import Compilation
 
 
@@ -107,7 +108,7 @@ def endings_of(cohort: Cohort, accuracy: list[float], last: bool) -> dict[int, E
             endings[i] = "solved"
         elif last:
             endings[i] = "finished"
-        elif _hopeless(run.train, cohort.records.curves[i]):
+        elif hopeless(run.train, cohort.records.curves[i]):
             endings[i] = "hopeless"
     return endings
 
@@ -141,13 +142,6 @@ def results(cohort: Cohort, endings: dict[int, Ending], step: int, weights: bool
 
 def _weights(params: Parameters, member: int) -> bytes:
     return safetensors.torch.save({name: p[member].cpu().contiguous() for name, p in params.items()})
-
-
-def _hopeless(spec: TrainSpec, curve: list[dict[str, float]]) -> bool:
-    """Whether a run has used its share of the steps and its training loss has not fallen."""
-    now, first = curve[-1], curve[0]
-    late = spec.stop_hopeless > 0 and now["step"] >= spec.stop_hopeless * spec.total_steps
-    return late and now["train_loss"] > 0.98 * first["train_loss"]
 
 
 def _slice_records(found: Measures, member: int, step: int) -> list[dict]:

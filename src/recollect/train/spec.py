@@ -28,7 +28,7 @@ _MOST = 10**9
 _ADAMW = AdamW()
 _DECLARED = tuple(AdamW.model_fields)
 """Fields of TrainSpec that are an optimiser's."""
-_PER_MEMBER = ("lr", "seed", "clip", "z_loss", "stop_at", "stop_hopeless", "max_loss")
+_PER_MEMBER = ("lr", "seed", "clip", "z_loss", "stop_at", "stop_hopeless", "stop_below", "max_loss")
 """Fields in which the members of one cohort may differ, whatever the optimiser."""
 
 
@@ -83,6 +83,9 @@ class TrainSpec(Spec):
     stop_hopeless: float = Field(default=0.0, ge=0, lt=1)
     """End as hopeless when, after this share of the steps, the training loss is still above 98 % of what it was at the
     first measurement. 0: never."""
+    stop_below: float = Field(default=0.0, ge=0, le=1)
+    """End as hopeless when, from 60 % of the steps on, the run's own curve promises less than this accuracy: see
+    docs/benchmarks.md for how often that is wrong. 0: never."""
     max_loss: float = Field(default=1000.0, gt=0)
     """End as diverged when the training loss, in nats and averaged between measurements, is above this or not finite."""
     slices: Literal["final", "always"] = "final"

@@ -131,12 +131,12 @@ _UNSTATED = {
 }  # fmt: skip
 TABLE2 = Item(
     "table2", "Ablated one-layer models", "a convolution lets attention recall; Mamba survives each ablation",
-    table(_percentages(IN_TABLE_2), "Table 2: accuracy of ablated 1-layer models"), ablation_studies, _claims(IN_TABLE_2),
+    table(_percentages(IN_TABLE_2), "Accuracy of ablated 1-layer models"), ablation_studies, _claims(IN_TABLE_2),
     differs(**_UNSTATED),
 )  # fmt: skip
 TABLE3 = Item(
     "table3", "Ablated one-layer models, every convolution", "a convolution on k or v suffices, on q it does not",
-    table(_percentages(list(MODELS)), "Table 3: accuracy of ablated 1-layer models"), ablation_studies,
+    table(_percentages(list(MODELS)), "Accuracy of ablated 1-layer models, every convolution"), ablation_studies,
     _claims([name for name in MODELS if name not in IN_TABLE_2]), differs(**_UNSTATED),
 )  # fmt: skip
 
@@ -185,7 +185,7 @@ def _positions_do_nothing(name: str):
 
 TABLE4 = Item(
     "table4", "Positions in recurrent models", "positions do not change recurrent models",
-    table(_by_positions, "Table 4: positions in recurrent models"), table4_studies,
+    table(_by_positions, "Positions in recurrent models", "±: half of the 90 % interval over seeds."), table4_studies,
     tuple(
         Claim(
             f"{name}-unchanged", f"No kind of positions moves the accuracy of 1-layer {name}, where it is above one pair in "

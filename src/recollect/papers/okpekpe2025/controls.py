@@ -75,6 +75,8 @@ def draw_filler(evidence: Evidence, caption: str) -> Drawing:
     """Accuracy against learning rate, a panel per model, a line per filler."""
     runs = evidence.runs
     if len(runs):
+        runs = runs.sort_values("model.layers", ascending=False, kind="stable")
+        runs = runs.sort_values("model", key=lambda column: ~column.isin(TWO_LAYERS[:2]), kind="stable")
         named = zip(runs["model"], runs["model.layers"], strict=True)
         runs = runs.assign(panel=[f"{name}, {layers} layer{'s' * (layers > 1)}" for name, layers in named])
     table = summary(runs, ["panel", "task.filler", "train.lr"])

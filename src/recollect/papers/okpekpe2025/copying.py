@@ -147,7 +147,7 @@ FIG5 = Item(
 )  # fmt: skip
 TABLE1 = Item(
     "table1", "Copying: width against depth", "with as many parameters a wide Mamba copies, a deep one does not",
-    table(_by_size, "Table 1: copying"), studies,
+    table(_by_size, "Copying"), studies,
     (
         Claim(
             "attention-copies", f"Attention copies at least {THRESHOLD} of the strings (paper: 100 %)",

@@ -9,10 +9,9 @@ import pandas as pd
 from recollect.analysis.dynamics import dynamics
 from recollect.analysis.scaling import at_best_rate, first_width
 from recollect.analysis.window import THRESHOLD
-from recollect.figures.panels import summary
-from recollect.papers.drawing import lines
+from recollect.figures.panels import lines_figure, summary
 from recollect.papers.estimates import Estimate, NotEnough, mean_of, share_of
-from recollect.papers.item import Item
+from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.okpekpe2025.cells import pairs, printed
 from recollect.papers.okpekpe2025.settings import (
@@ -58,12 +57,21 @@ def chosen(evidence: Evidence, name: str) -> pd.DataFrame:
     return runs.loc[(runs["model.width"] == width) & (runs["train.lr"] == lr)]
 
 
-def _numbers(evidence: Evidence) -> pd.DataFrame:
-    """Loss and accuracy against steps, in training and validation, a panel per model and measure."""
-    curves = pd.DataFrame(columns=["panel", "step", "line", "value"])
+def draw(evidence: Evidence, caption: str) -> Drawing:
+    """Loss and accuracy against epoch or step, training and validation, a panel per model and measure."""
+    curves, x = pd.DataFrame(columns=["panel", "step", "line", "value"]), "step"
     if len(evidence.runs) and len(evidence.curves):
         curves = pd.concat(_long(evidence, name) for name in MAIN if name in set(evidence.runs["model"]))
-    return summary(curves, ["panel", "line", "step"], "value")
+        epochs = evidence.runs["train.epochs"].max() if "train.epochs" in evidence.runs else 0
+        if epochs:
+            x, per_epoch = "epoch", evidence.runs["step"].max() / epochs
+            curves = curves.assign(epoch=curves["step"] / per_epoch)
+    table = summary(curves, ["panel", "line", x], "value")
+    figure = lines_figure(
+        table, x, "line", "panel", title="Training of 1-layer models", caption=caption, xlabel=x,
+        ylabel=("loss, nats", "accuracy"), logx=False, columns=2, sharey="col", ylim=None,
+    )  # fmt: skip
+    return figure, table
 
 
 def _long(evidence: Evidence, name: str) -> pd.DataFrame:
@@ -128,15 +136,11 @@ def _smooth(name: str):
 
 _OWN = printed((256, 16))
 _SMOOTH = {"mamba": "(caption) ", "hyena": "", "h3": "(earlier version) ", "rwkv": "(earlier version) "}
-_DRAW = lines(
-    _numbers, "step", "line", "panel", title="Training of 1-layer models", xlabel="step", ylabel="loss in nats, or accuracy",
-    logx=False, columns=2, sharey="col", ylim=None,
-)  # fmt: skip
 FIG6 = Item(
     "fig6",
     "Training dynamics of one-layer models",
     "attention's loss changes suddenly without a gain in accuracy; Hyena's falls smoothly",
-    _DRAW,
+    draw,
     studies,
     (
         Claim(

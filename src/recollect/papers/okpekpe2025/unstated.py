@@ -104,7 +104,9 @@ def reading_claims(named: Callable[[Evidence], pd.DataFrame], of_windows: list[s
         return evidence.whole(where(evidence.once("readings", named), reading=reading))
 
     def same_window(reading: str, base: str) -> Callable[[Evidence], Finding]:
-        return lambda e: within(*(e.window(runs(e, name), f"{name}: decades") for name in (reading, base)), margin=WIDER)
+        return lambda e: within(
+            *(e.window(runs(e, name), f"{name}: decades") for name in (reading, base)), margin=WIDER
+        )
 
     def recalls(evidence: Evidence, reading: str) -> Finding:
         return at_least(evidence.best(runs(evidence, reading), reading), THRESHOLD)

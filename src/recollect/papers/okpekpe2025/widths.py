@@ -172,25 +172,25 @@ _TWO_LAYERS = "Two layers: attention, Hyena and Mamba alone, of width 32, at mos
 FIG2, FIG11 = (
     Item(
         name, "Two-layer models against width", "accuracy at the best rate of a finer grid and of Zoology's four rates",
-        draw_widths(f"{title}: accuracy of 2-layer models against width", models), two_layers, claims,
+        draw_widths("Accuracy of 2-layer models against width", models), two_layers, claims,
         differs(
             "Zoology's official values are not drawn: the text does not give them.",
             tiny=_TWO_LAYERS,
             medium="Width 64 (Hyena also 128); also MQAR (128, 8), 25 epochs and 7 rates, and Mamba on (256, 16), 3 rates.",
         ),
     )
-    for name, title, models, claims in (("fig2", "Figure 2", MAIN, TWO_LAYER_CLAIMS), ("fig11", "Figure 11", ALL, ()))
+    for name, models, claims in (("fig2", MAIN, TWO_LAYER_CLAIMS), ("fig11", ALL, ()))
 )  # fmt: skip
 FIG3, FIG12 = (
     Item(
         name, "One-layer models against width", "recurrent models gain with width, attention stays at one pair",
-        draw_widths(f"{title}: accuracy of 1-layer models against width", models), one_layer, claims,
+        draw_widths("Accuracy of 1-layer models against width", models), one_layer, claims,
         differs(
             "Based has both of its parts in its one layer.",
             medium="Widths 64 (four rates) and 256 (attention and Mamba: 128; three rates), no Based.",
         ),
     )
-    for name, title, models, claims in (("fig3", "Figure 3", MAIN, ONE_LAYER_CLAIMS), ("fig12", "Figure 12", ALL, ()))
+    for name, models, claims in (("fig3", MAIN, ONE_LAYER_CLAIMS), ("fig12", ALL, ()))
 )  # fmt: skip
 
 

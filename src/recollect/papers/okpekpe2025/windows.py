@@ -43,7 +43,7 @@ def draw_fig1(evidence: Evidence, caption: str) -> Drawing:
     table = summary(runs, ["model", "train.lr"])
     if runs.empty:
         return lines_figure(table, "train.lr", "model", title=title, caption=caption, xlabel="learning rate"), table
-    note = f"Band: lowest to highest seed; bars: windows at {THRESHOLD:g}; dashed: Zoology's four rates."
+    note = f"Band: lowest to highest seed; bars: windows at {THRESHOLD:g}; dotted: Zoology's four rates."
     return window_figure(runs, title, f"{caption} {note}"), table
 
 
@@ -94,12 +94,12 @@ def _by_rate(evidence: Evidence) -> pd.DataFrame:
     """Accuracy by width, model and learning rate."""
     runs = evidence.runs
     if len(runs):
-        depth = runs["model.layers"]
-        named = [
-            name if layers == 1 else f"{name}, {layers} layers"
-            for name, layers in zip(runs["model"], depth, strict=True)
-        ]
-        runs = runs.assign(width=[f"width {width}" for width in runs["model.width"]], model=named)
+        runs = runs.sort_values("model.width", kind="stable")
+        sizes = zip(runs["model"], runs["model.layers"], strict=True)
+        runs = runs.assign(
+            width=[f"width {width}" for width in runs["model.width"]],
+            model=[name if layers == 1 else f"{name}, {layers} layers" for name, layers in sizes],
+        )
     return summary(runs, ["width", "model", "train.lr"])
 
 

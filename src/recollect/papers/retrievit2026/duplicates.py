@@ -23,6 +23,8 @@ HIGHER, MISSES, RECENT, EVEN = 0.02, 0.3, 0.8, 0.2
 counts as recency; the largest `uneven` of even choices (half the sum of |share - 1/s|)."""
 FOUR = ("RoPE", "M2", "HI-M2-1", "2S-M2")
 QUERIES = ("suffix", "prefix")
+FLOOR = 1e-3
+"""Of error rates in a picture, whose axis is logarithmic."""
 LEARNT = f"after training to at least {THRESHOLD}"
 
 
@@ -70,9 +72,11 @@ def draw_errors(
         table = table.assign(model=[TITLES[name] for name in table["name"]])
         table = table.sort_values("model", key=lambda column: column.map(order.index), kind="stable")
         found = summary(table, ["model", "query", "segments"], "error")
+        drawn = found.assign(**{name: found[name].clip(lower=FLOOR) for name in ("mean", "low", "high")})
         figure = lines_figure(
-            found, "segments", "query", "model", title=title, caption=caption, xlabel="segments s, each with the query",
-            ylabel="error rate", logx=False, columns=4,
+            drawn, "segments", "query", "model", title=title, xlabel="segments s, each with the query", ylabel="error rate",
+            caption=f"{caption} Rates below {FLOOR:g} are drawn there.", logx=False, logy=True, columns=4,
+            ylim=(FLOOR / 1.3, 1.3),
         )  # fmt: skip
         return figure, found
 
@@ -108,11 +112,17 @@ def _four(scale: Scale) -> tuple[str, ...]:
 def _studies(
     queries: Sequence[str], references: bool = True, interleaved: bool = False
 ) -> Callable[[Scale], list[Study]]:
+    """Of models beside the interleaved ones, `tiny` has those that claims compare them with, and no query before the sequence."""
+
     def both(scale: Scale) -> list[Study]:
-        made = []
-        for query in queries:
+        made, few = [], scale == "tiny" and references and interleaved
+        for query in queries[:1] if few else queries:
             task = "suffix-99" if query == "suffix" else "prefix-99"
-            made += studies(task, scale, task, FIVE) if references else []
+            made += (
+                studies(f"{task}-two" if few else task, scale, task, ("RoPE", "M2") if few else FIVE)
+                if references
+                else []
+            )
             made += studies(f"{query}-blocks-99", scale, task, blocks(scale)) if interleaved else []
         return made
 

@@ -105,7 +105,7 @@ FIG19 = Item(
     "fig19",
     "Position retrieval: reverse gating (left)",
     "with the gate on the Mamba stream a two-stream model learns sooner",
-    draw("Figure 19, left: two-stream, and with the gate reversed"),
+    draw("Position retrieval, two-stream and with the gate reversed"),
     _studies("position-reverse", "position", lambda scale: ("RoPE", "2S-M2", "2SR-M2")),
     needed.FIG19,
     differs(),

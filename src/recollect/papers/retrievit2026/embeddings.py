@@ -6,11 +6,12 @@ The task is position retrieval. Scales other than `paper` tie no head, and show 
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pandas as pd
 
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.judge import Evidence, Scale
 from recollect.papers.retrievit2026 import settings
-from recollect.papers.retrievit2026.settings import HALF, differs, learnt, of, view
+from recollect.papers.retrievit2026.settings import HALF, TITLES, best_learnt, differs, learnt, of, view
 from recollect.study.spec import Study
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
@@ -57,13 +58,29 @@ def _tables(evidence: Evidence, name: str, ids: list[str], share: float, table: 
     return [row["input"] if row[table] is None else row[table] for row in rows.to_dict("records")]  # None: tied
 
 
-def first(evidence: Evidence, name: str, share: float = 1.0) -> np.ndarray | None:
-    """The embeddings of the first seed, which is drawn."""
+def shown(evidence: Evidence, name: str) -> pd.DataFrame:
+    """The run that is drawn, as a frame of at most one row: of those that have learnt, the most accurate."""
+    runs = view(evidence)
+    return best_learnt(runs.loc[runs["name"] == name])[:1]
+
+
+def shown_embeddings(evidence: Evidence, name: str, share: float = 1.0) -> np.ndarray | None:
+    """The embeddings that are drawn."""
     try:
-        found = embeddings(evidence, name, share)
+        found = _tables(evidence, name, list(shown(evidence, name)["id"]), share, "")
     except NotEnough:
         return None
     return found[0] if found else None
+
+
+def shown_seeds(evidence: Evidence, names: Sequence[str]) -> str:
+    """Which seeds are drawn, and how accurate they are."""
+    told = [
+        f"{TITLES[name]} {row['train.seed']} ({row['accuracy']:.2f})"
+        for name in names
+        for row in shown(evidence, name).to_dict("records")
+    ]
+    return f"Seeds shown (accuracy): {', '.join(told)}." if told else ""
 
 
 def over_seeds(found: list[np.ndarray], what: Callable[[np.ndarray], float], name: str) -> Estimate:

@@ -19,9 +19,10 @@ from recollect.papers.retrievit2026.embeddings import (
     HEAD,
     SHARES,
     embeddings,
-    first,
     learnt_embeddings,
     over_seeds,
+    shown_embeddings,
+    shown_seeds,
     studies,
 )
 from recollect.papers.retrievit2026.settings import M2_BLOCKS, SETTINGS, TITLES, TRANSFORMERS, differs
@@ -151,11 +152,11 @@ def draw_similarity(title: str, names: Sequence[str], over_time: bool) -> Callab
         cells = {
             (row, TITLES[name]): _similar(x, kept)
             for (row, (share, kept)), name in product(rows.items(), names)
-            if (x := first(evidence, name, share)) is not None
+            if (x := shown_embeddings(evidence, name, share)) is not None
         }
         figure = heatmaps_figure(
-            cells, list(rows), [TITLES[name] for name in names], title=title, caption=caption, xlabel="position",
-            ylabel="position", value="cosine similarity", limits=(-1.0, 1.0),
+            cells, list(rows), [TITLES[name] for name in names], title=title, xlabel="position",
+            caption=f"{caption} {shown_seeds(evidence, names)}", ylabel="position", value="cosine similarity", limits=(-1.0, 1.0),
         )  # fmt: skip
         return figure, long_table(cells, ("position", "other"), "cosine")
 

@@ -75,7 +75,7 @@ def draw_sizes(evidence: Evidence, caption: str) -> Drawing:
         **{name: [f"{count:,}" for count in found[name]] for name in ("parameters", "state elements")},
         **{"paper, millions": [str(int(millions)) for millions in found["paper, millions"]]},
     )
-    return table_figure(shown, "Table 1: models", caption), found
+    return table_figure(shown, "Models", caption), found
 
 
 def _counts_agree(evidence: Evidence) -> Finding:
@@ -137,5 +137,5 @@ TABLE1 = Item(
 )
 TABLE2 = Item(
     "table2", "Protocol", "the training protocol, printed from the preset",
-    table(protocol_table, "Table 2: the protocol, from the preset retrievit2026"),
+    table(protocol_table, "The protocol, from the preset retrievit2026"),
 )  # fmt: skip

@@ -15,9 +15,10 @@ from recollect.papers.retrievit2026.embeddings import (
     DIFFERS,
     FIG9_MODELS,
     SHARES,
-    first,
     learnt_embeddings,
     over_seeds,
+    shown_embeddings,
+    shown_seeds,
     studies,
 )
 from recollect.papers.retrievit2026.settings import HALF, M2_BLOCKS, TITLES, TRANSFORMERS
@@ -49,15 +50,16 @@ def draw_planes(title: str, names: Sequence[str]) -> Callable[[Evidence, str], D
     """The first two principal components, a row per share of training, a column per model."""
 
     def drawing(evidence: Evidence, caption: str) -> Drawing:
-        cells, rows = {}, []
+        cells, notes, rows = {}, {}, []
         for share, name in product(SHARES, names):
-            if (x := first(evidence, name, share)) is not None:
+            if (x := shown_embeddings(evidence, name, share)) is not None:
                 points, explained = pca(x, 2)
-                cells[f"{share:.0%}", TITLES[name]] = points
+                at = f"{share:.0%} of training", TITLES[name]
+                cells[at], notes[at] = points, f"{explained[0]:.0%} + {explained[1]:.0%} of variance"
                 rows += [(TITLES[name], share, i + 1, *point, explained.sum()) for i, point in enumerate(points)]
         figure = scatter_figure(
-            cells, [f"{share:.0%}" for share in SHARES], [TITLES[name] for name in names], title=title, caption=caption,
-            order="position",
+            cells, [f"{share:.0%} of training" for share in SHARES], [TITLES[name] for name in names], title=title,
+            caption=f"{caption} {shown_seeds(evidence, names)}", order="position", notes=notes,
         )  # fmt: skip
         return figure, pd.DataFrame(rows, columns=["model", "share", "position", "first", "second", "explained"])
 

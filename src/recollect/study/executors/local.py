@@ -29,7 +29,8 @@ class Local(Executor):
             use_cache()
             trim_cache()
         workers = resources.workers or (1 if device == "mps" else suited_workers(resources.runs, places))
-        here = workers == 1 and not resources.timeout and not any(map(own_code, resources.runs))
+        built_in = bool(resources.runs) and not any(map(own_code, resources.runs))  # unknown runs may be of any code
+        here = workers == 1 and built_in and not resources.timeout
         return (InProcess if here else Workers).start(replace(resources, workers=workers))
 
 

@@ -29,6 +29,11 @@ class Search(Spec):
         measured); `failed` the ids of runs that failed for good. The search ends when every wanted run has ended or failed.
         """
 
+    def likely(self, runs: Sequence[RunSpec], accuracy: Mapping[str, float]) -> dict[str, float]:
+        """The runs that the search will probably ask for after its present round, by id, and how probable that is: a GPU whose
+        cohort has room trains them ahead. They must change no decision of the search."""
+        return {}
+
     def axes(self) -> dict[str, tuple[list[Any], tuple[str, ...]]]:
         """The axes that the search brings along where the study does not have them: by path, the values and the fields of the
         search that give them."""
@@ -64,7 +69,6 @@ class Searched:
     """How many of them the store had before."""
     grid: int
     """How many runs the whole grid has."""
-
     summary: str
     """The search in one line."""
 

@@ -12,6 +12,7 @@ from recollect.store.labels import configurations
 from recollect.study.grid import LONGEST, axis
 from recollect.study.search.base import Search
 from recollect.study.search.finder import Found, Point, WindowFinder
+from recollect.study.search.forecast import likely_points
 from recollect.train.spec import RunSpec
 
 
@@ -75,6 +76,14 @@ class WindowSearch(Search):
                 asked &= accuracy.keys()
             wanted += [run for run in grid.values() if run.id in asked]
         return wanted
+
+    def likely(self, runs: Sequence[RunSpec], accuracy: Mapping[str, float]) -> dict[str, float]:
+        """The runs around the edges that are not known yet."""
+        found: dict[str, float] = {}
+        for finder, grid in self._finders(runs).values():
+            ahead = likely_points(finder, _results(grid, accuracy))
+            found |= {grid[point].id: share for point, share in ahead.items()}
+        return found
 
     def found(self, runs: Sequence[RunSpec], accuracy: Mapping[str, float]) -> dict[str, Found]:
         """The window of each configuration, as far as it is known."""

@@ -1,0 +1,60 @@
+"""`recollect compare`: two studies, or two stores, side by side."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recollect.cli.app import app, console
+from recollect.cli.options import DEFAULT_STORE, StoreOption, WhereOption
+from recollect.spec import SpecError
+
+PANELS = 12
+"""Configurations that the picture shows: those whose accuracies differ most."""
+
+
+@app.command()
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="A study of the store, a store's file, or FILE:STUDY.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="What to compare it with.")],
+    store: StoreOption = DEFAULT_STORE,
+    where: WhereOption = None,
+    to: Annotated[Path | None, typer.Option(help="The picture: a .pdf, .svg or .png file.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the table to this .csv, .parquet or .json file too.")] = None,
+) -> None:
+    """Accuracy, best rate and window of each configuration in two studies or stores, and their difference."""
+    from recollect.analysis.columns import where as chosen
+    from recollect.analysis.compare import compare as beside
+    from recollect.cli.tables import beside_table
+    from recollect.figures.panels import lines_figure, summary
+    from recollect.figures.plot import save_as
+    from recollect.store.frames import write
+    from recollect.study.stored import one_side
+
+    (first, ours), (second, theirs) = (one_side(word, store) for word in (a, b))
+    second = f"{second} (B)" if first == second else second
+    ours, theirs = (chosen(part, where or ()) for part in (ours, theirs))
+    if ours.empty or theirs.empty:
+        raise SpecError(f"no run of {first if ours.empty else second} meets the conditions")
+    found = beside(ours, theirs, (first, second))
+    console.print(beside_table(found.table, first, second))
+    for name, (mine, other) in found.differ.items():
+        console.print(f"{name}: {mine} in {first}, {other} in {second}")
+    if csv is not None:
+        write(found.table, csv)
+        console.print(f"{len(found.table)} rows written to {csv}")
+    if to is None:
+        return
+    apart = found.table.assign(apart=found.table["difference"].abs())
+    order = apart.sort_values(by="apart", ascending=False, na_position="last").index[:PANELS]
+    shown = found.runs.loc[found.runs["configuration"].isin(list(found.table.loc[order, "configuration"]))]
+    rates = shown["train.lr"].nunique() > 1
+    table = summary(shown, ["configuration", "side", "train.lr" if rates else "train.seed"])
+    save_as(
+        lines_figure(
+            table, "train.lr" if rates else "train.seed", "side", "configuration", title=f"{first} and {second}",
+            caption="Line: mean over seeds; band: lowest to highest.", xlabel="learning rate" if rates else "seed", logx=rates,
+        ),
+        to,
+    )  # fmt: skip
+    console.print(f"The picture: {to}")

@@ -1,0 +1,134 @@
+"""`recollect list`: everything with a name, in one line each."""
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
+
+import typer
+
+from recollect.cli.app import app, console
+from recollect.cli.options import completes
+from recollect.spec import SpecError, nearest
+
+Line = tuple[str, str, str]
+"""A name, what it is, its options with their defaults."""
+
+
+@app.command("list")
+def list_names(
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="What to list; left out: what can be listed.",
+            autocompletion=lambda incomplete: completes(KINDS)(incomplete),
+        ),
+    ] = "",
+) -> None:
+    """Mixers, tasks, presets, protocols, optimisers, schedules, papers or views: a line each, with their options."""
+    from rich.table import Table
+    from rich.text import Text
+
+    if not what:
+        console.print("recollect list " + "|".join(KINDS))
+        return
+    if what not in KINDS:
+        raise SpecError(f"cannot list {what!r}: {nearest(what, KINDS)}")
+    lines = list(KINDS[what]())
+    table = Table(what.removesuffix("s"), "", *["options and defaults"] * any(options for *_, options in lines))
+    for name, about, options in lines:
+        cells = [Text(name, no_wrap=True), Text(about), Text(options)]
+        table.add_row(*cells[: len(table.columns)])
+    console.print(table)
+
+
+def _of_specs(registry: Any) -> Iterable[Line]:
+    """Names of a registry of specifications: tasks, optimisers, schedules."""
+    for name in registry:
+        cls = registry.find(name)
+        yield name, _first(cls.__doc__), _fields(cls)
+
+
+def _fields(cls: Any) -> str:
+    shown = []
+    for name, field in cls.model_fields.items():
+        if name != "kind":
+            required = field.is_required()
+            made = None if required else field.get_default(call_default_factory=True)
+            shown.append(f"{name} (required)" if required else f"{name}={made}" if made is not None else name)
+    return ", ".join(shown)
+
+
+def _mixers() -> Iterable[Line]:
+    from recollect.mixers import MIXERS
+    from recollect.mixers.spec import CONTEXT
+
+    for name in MIXERS:
+        cls = MIXERS.find(name)
+        options = [p for p in list(inspect.signature(cls.__init__).parameters.values())[2:] if p.name not in CONTEXT]
+        shown = (p.name if p.default is p.empty or p.default is None else f"{p.name}={p.default}" for p in options)
+        yield name, _first(cls.__doc__), ", ".join(shown)
+
+
+def _tasks() -> Iterable[Line]:
+    from recollect.tasks import TASKS
+
+    return _of_specs(TASKS)
+
+
+def _presets() -> Iterable[Line]:
+    from recollect.sources import SOURCES
+
+    for source in map(SOURCES.find, SOURCES):
+        for name, fields in source.presets.items():
+            shown = (f"{field}={value}" for field, value in fields.items() if not isinstance(value, dict))
+            yield name, "model: {preset: " + name + "}", ", ".join(shown)
+        if source.sized:
+            yield f"{source.sized}-MIXER-WIDTHxLAYERS", f"such as {source.sized}-mamba-128x2", ""
+
+
+def _protocols() -> Iterable[Line]:
+    from recollect.sources import PROTOCOLS
+    from recollect.tasks import as_task
+
+    for name in PROTOCOLS:
+        made = PROTOCOLS.find(name)
+        fields = made(as_task({"kind": "mqar"}))
+        yield name, _first(made.__doc__), ", ".join(f"{field}={value}" for field, value in fields.items())
+
+
+def _optimisers() -> Iterable[Line]:
+    from recollect.train.optimisers import OPTIMISERS
+
+    return _of_specs(OPTIMISERS)
+
+
+def _schedules() -> Iterable[Line]:
+    from recollect.train.schedules import SCHEDULES
+
+    return _of_specs(SCHEDULES)
+
+
+def _papers() -> Iterable[Line]:
+    from recollect.papers import PAPERS
+
+    for name in PAPERS:
+        paper = PAPERS.find(name)
+        yield name, paper.title, ", ".join(item.name for item in paper.items)
+
+
+def _views() -> Iterable[Line]:
+    from recollect.views import VIEWS
+
+    for name in VIEWS:
+        yield name, _first(VIEWS.find(name).__doc__), ""
+
+
+def _first(text: str | None) -> str:
+    """The first sentence or line of a docstring."""
+    return " ".join(inspect.cleandoc(text or "").partition("\n\n")[0].split()).partition(". ")[0].rstrip(".")
+
+
+KINDS: dict[str, Callable[[], Iterable[Line]]] = {
+    "mixers": _mixers, "tasks": _tasks, "presets": _presets, "protocols": _protocols, "optimisers": _optimisers,
+    "schedules": _schedules, "papers": _papers, "views": _views,
+}  # fmt: skip

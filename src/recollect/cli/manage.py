@@ -1,0 +1,87 @@
+"""Studies and runs renamed and removed: rename, remove, gc."""
+
+from typing import Annotated
+
+import typer
+
+from recollect.cli.app import app, console
+from recollect.cli.options import DEFAULT_STORE, StoreOption
+from recollect.spec import SpecError
+
+SureOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+@app.command()
+def rename(
+    old: Annotated[str, typer.Argument(metavar="STUDY", help="A study's name.")],
+    new: Annotated[str, typer.Argument(metavar="NAME", help="Its new name.")],
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Give a study of the store another name; nothing is trained again."""
+    from recollect.store.manage import rename_study
+    from recollect.store.store import Store
+
+    rename_study(Store(store), old, new)
+    console.print(f"study {old} is now called {new}; write `name: {new}` into its file to go on with it")
+
+
+@app.command()
+def remove(
+    names: Annotated[list[str], typer.Argument(metavar="STUDY|RUN...", help="Names of studies, or ids of runs.")],
+    store: StoreOption = DEFAULT_STORE,
+    with_runs: Annotated[
+        bool, typer.Option("--with-runs", help="Also remove the results of runs that no other study has.")
+    ] = False,
+    yes: SureOption = False,
+) -> None:
+    """Remove studies, whose results stay unless --with-runs is given; or single runs by their id."""
+    from recollect.store.export import find
+    from recollect.store.manage import remove_runs, remove_study, runs_only_of
+    from recollect.store.store import Store
+
+    opened = Store(store)
+    known, done = opened.studies(), opened.done()
+    studies = [name for name in names if name in known]
+    runs = [find(name, opened).id for name in names if name not in known]
+    lost = [run for name in studies for run in runs_only_of(opened, name) if run in done] if with_runs else []
+    what = [f"study {name}" for name in studies]
+    what += [f"the results of {len({*lost, *runs})} runs"] if lost or runs else []
+    _ask(f"Remove {' and '.join(what)} from {store}? It cannot be undone.", yes)
+    for name in studies:
+        remove_study(opened, name, with_runs)
+    remove_runs(opened, runs)
+    console.print(f"removed {' and '.join(what)}")
+    if studies and not with_runs:
+        console.print("their results are kept; `recollect gc` removes those of runs that belong to no study")
+
+
+@app.command()
+def gc(store: StoreOption = DEFAULT_STORE, yes: SureOption = False) -> None:
+    """Remove what no study needs: results of runs that belong to none, and old checkpoints."""
+    from recollect.store.manage import collect, garbage
+    from recollect.store.store import Store
+
+    opened = Store(store)
+    found = garbage(opened)
+    if not (found.runs or found.begun or found.checkpoints):
+        console.print("nothing to remove: every run belongs to a study, and no checkpoint is left over")
+        return
+    what = (
+        f"{len(found.runs)} results and {len(found.begun)} unfinished runs that belong to no study, and "
+        f"{len(found.checkpoints)} checkpoints ({found.bytes / 1e6:.1f} MB)"
+    )
+    _ask(f"Remove {what} from {store}? It cannot be undone.", yes)
+    collect(opened, found)
+    console.print(f"removed {what}")
+
+
+def _ask(question: str, yes: bool) -> None:
+    """Ask, unless the answer is given; where nobody can answer, refuse."""
+    import sys
+
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise SpecError(f"{question} Add --yes to confirm: there is no terminal to ask on")
+    if not typer.confirm(question):
+        raise SpecError("nothing was removed")

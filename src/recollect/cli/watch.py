@@ -1,0 +1,77 @@
+"""`recollect watch`: how far each configuration is, live in the terminal."""
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recollect.cli.app import app, console
+from recollect.cli.options import DEFAULT_STORE, StoreOption
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from recollect.store.progress import ConfigurationProgress
+    from recollect.store.store import Store
+
+
+@app.command()
+def watch(
+    study: Annotated[str | None, typer.Argument(help="A study's name; left out: all that are not done.")] = None,
+    store: StoreOption = DEFAULT_STORE,
+    every: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once, print, and end.")] = False,
+) -> None:
+    """How far each configuration is while another process trains: runs, steps, best accuracy so far, time left."""
+    from rich.live import Live
+
+    from recollect.store.progress import progress
+    from recollect.store.store import Store
+
+    opened = Store(store)
+    began = None
+    with Live(console=console, auto_refresh=False, transient=False) as live:
+        while True:
+            found = progress(opened, study)
+            shown = [part for part in found if study or part.left] or found
+            now, done = time.monotonic(), sum(part.steps_done for part in found)
+            began = began or (now, done)
+            live.update(_table(opened, shown, _left(found, began, (now, done))), refresh=True)
+            if once or not any(part.left for part in found):
+                return
+            time.sleep(every)
+
+
+def _left(found: "list[ConfigurationProgress]", began: tuple[float, int], now: tuple[float, int]) -> str:
+    """The time left by the steps done since the first look, as soon as there are enough to tell."""
+    seconds, done = now[0] - began[0], now[1] - began[1]
+    left = sum(part.steps - part.steps_done for part in found)
+    if not left or seconds < 5 or done <= 0:
+        return ""
+    minutes, rest = divmod(round(left * seconds / done), 60)
+    return f", about {minutes // 60}:{minutes % 60:02}:{rest:02} left"
+
+
+def _table(store: "Store", shown: "list[ConfigurationProgress]", left: str) -> "Table":
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    by = store.holder()
+    who = f"written to by {by}" if by else "no process writes to it now"
+    table = Table(title=f"{store.path}: {who}{left}", title_justify="left")
+    several = len({part.study for part in shown}) > 1
+    for heading in [*["study"] * several, "configuration"]:
+        table.add_column(heading, overflow="fold")
+    table.add_column("steps", min_width=12)
+    for heading in ("ended", "in training", "failed", "best so far", "at rate", "measured"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for part in shown:
+        names = [*[part.study] * several, part.configuration]
+        best = "-" if part.best_accuracy is None else f"{part.best_accuracy:.3f}"
+        ago = "-" if part.measured is None else f"{max(0.0, time.time() - part.measured):,.0f} s ago"
+        table.add_row(
+            *names, ProgressBar(total=max(1, part.steps), completed=part.steps_done, width=12),
+            f"{part.ended} of {part.runs}", str(part.begun), str(part.failed) if part.failed else "-", best,
+            "-" if part.best_lr is None else f"{part.best_lr:.1e}", ago,
+        )  # fmt: skip
+    return table

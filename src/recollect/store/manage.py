@@ -1,0 +1,107 @@
+"""Studies and runs renamed and removed, and what no study needs any more."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import yaml
+
+from recollect.spec import SpecError
+from recollect.store.files import StoreError
+from recollect.store.store import Store
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
+_OF_RUN = ("points", "slices", "snapshots", "failures", "training", "training_points", "failed", "study_runs")
+
+
+@dataclass(frozen=True)
+class Garbage:
+    """What no study needs."""
+
+    runs: list[str]
+    """Runs that have ended and belong to no study."""
+    begun: list[str]
+    """Runs that have begun, have not ended, and belong to no study."""
+    checkpoints: list[str]
+    """Files of the folder of checkpoints: those that no unfinished run of a study can go on from."""
+    bytes: int
+    """Of these files."""
+
+
+def rename_study(store: Store, old: str, new: str) -> None:
+    """Give a study another name; its runs and their results stay."""
+    source = yaml.safe_load(store.study_source(old))  # refuses a name that the store does not know
+    if not _NAME.fullmatch(new):
+        raise SpecError(
+            f"{new!r} cannot name a study: letters, digits and _ . - only, at most 80, a letter or digit first"
+        )
+    if new in store.studies():
+        raise StoreError(f"{store.path} has a study {new!r} already; remove it, or choose another name")
+    text = yaml.safe_dump({**source, "name": new}, sort_keys=False)
+    with store.writing() as writer, writer.transaction() as db:
+        db.execute("UPDATE studies SET name = ?, source = ? WHERE name = ?", (new, text, old))
+        db.execute("UPDATE study_runs SET study = ? WHERE study = ?", (new, old))
+
+
+def runs_only_of(store: Store, study: str) -> list[str]:
+    """The runs of a study that no other study has, whether they have ended or not."""
+    store.study_source(study)
+    others = "SELECT run FROM study_runs WHERE study != ?"
+    found = store._query(f"SELECT run FROM study_runs WHERE study = ? AND run NOT IN ({others})", [study, study])
+    return [run for (run,) in found]
+
+
+def remove_study(store: Store, study: str, with_runs: bool = False) -> int:
+    """Forget a study; `with_runs`: also the results of runs that no other study has. Returns how many runs were removed."""
+    runs = runs_only_of(store, study)
+    done = store.done()
+    with store.writing() as writer, writer.transaction() as db:
+        db.execute("DELETE FROM studies WHERE name = ?", (study,))
+        db.execute("DELETE FROM study_runs WHERE study = ?", (study,))
+    if with_runs:
+        remove_runs(store, runs)
+    return sum(run in done for run in runs) if with_runs else 0
+
+
+def remove_runs(store: Store, runs: Collection[str]) -> None:
+    """Remove runs, with their curves, failures and weights, from the store and from every study."""
+    ids = [(run,) for run in runs]
+    with store.writing() as writer, writer.transaction() as db:
+        for table in _OF_RUN:
+            db.executemany(f"DELETE FROM {table} WHERE run = ?", ids)
+        db.executemany("DELETE FROM runs WHERE id = ?", ids)
+    for run in runs:
+        store.weights_file(run).unlink(missing_ok=True)
+
+
+def garbage(store: Store) -> Garbage:
+    """What no study needs."""
+    of_no_study = "NOT IN (SELECT run FROM study_runs)"
+    runs = [run for (run,) in store._query(f"SELECT id FROM runs WHERE id {of_no_study} ORDER BY rowid")]
+    begun = [run for (run,) in store._query(f"SELECT run FROM training WHERE run {of_no_study}")]
+    wanted = {run for (run,) in store._query("SELECT run FROM study_runs WHERE run NOT IN (SELECT id FROM runs)")}
+    files, size = [], 0
+    for path in sorted(store.checkpoints.glob("*.safetensors")):
+        if not wanted.intersection(_runs_in(path)):
+            files.append(path.name)
+            size += path.stat().st_size
+    return Garbage(runs, begun, files, size)
+
+
+def collect(store: Store, found: Garbage) -> None:
+    """Remove what no study needs, and give the room back to the disk."""
+    remove_runs(store, [*found.runs, *found.begun])
+    with store.writing() as writer:
+        for name in found.checkpoints:
+            (store.checkpoints / name).unlink(missing_ok=True)
+        writer.compact()
+
+
+def _runs_in(path) -> list[str]:
+    """The runs that a checkpoint has; none where it cannot be read."""
+    from recollect.store.checkpoints import read_header  # brings torch along
+
+    try:
+        return read_header(path)["runs"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
