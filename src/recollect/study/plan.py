@@ -139,7 +139,8 @@ def make_plan(
     if modelled:
         of = "" if gpu is H200 else f" and scaled by the peak rates and the memory of an {gpu.title}: an estimate"
         plan.warnings.append(
-            f"times are those of an NVIDIA H200, fitted to two shapes of six mixers in bfloat16{of}; --calibrate times real steps"
+            f"times are those of an NVIDIA H200, fitted to two shapes of six mixers in bfloat16{of}; --calibrate, on the machine "
+            "itself, times real steps"
         )
     if any(part.example.train.precision != "bfloat16" for part in modelled):
         plan.warnings.append(
