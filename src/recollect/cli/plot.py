@@ -36,7 +36,8 @@ def plot(
 
     if to.suffix not in (endings := (*ENDINGS, ".html")):
         raise SpecError(f"cannot draw {to.name!r}: {nearest(to.suffix, endings)}")
-    runs = chosen(runs_frame(Store(store), study), where or ())
+    runs = runs_frame(Store(store), study)
+    runs = runs if runs.empty else chosen(runs, where or ())
     if to.suffix == ".html":
         from recollect.views import plot as interactive
         from recollect.views.base import Frames
