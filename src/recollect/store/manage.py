@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import yaml
 
 from recollect.spec import SpecError
+from recollect.spec.reading import read_yaml
 from recollect.store.files import StoreError
 from recollect.store.store import Store
 
@@ -30,14 +31,14 @@ class Garbage:
 
 def rename_study(store: Store, old: str, new: str) -> None:
     """Give a study another name; its runs and their results stay."""
-    source = yaml.safe_load(store.study_source(old))  # refuses a name that the store does not know
+    source = read_yaml(store.study_source(old))  # refuses a name that the store does not know
     if not _NAME.fullmatch(new):
         raise SpecError(
             f"{new!r} cannot name a study: letters, digits and _ . - only, at most 80, a letter or digit first"
         )
     if new in store.studies():
         raise StoreError(f"{store.path} has a study {new!r} already; remove it, or choose another name")
-    text = yaml.safe_dump({**source, "name": new}, sort_keys=False)
+    text = yaml.safe_dump({**(source if isinstance(source, dict) else {}), "name": new}, sort_keys=False)
     with store.writing() as writer, writer.transaction() as db:
         db.execute("UPDATE studies SET name = ?, source = ? WHERE name = ?", (new, text, old))
         db.execute("UPDATE study_runs SET study = ? WHERE study = ?", (new, old))
