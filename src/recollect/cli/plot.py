@@ -36,6 +36,7 @@ def plot(
     runs = chosen(runs_frame(Store(store), study), where or ())
     if to.suffix == ".html":
         from recollect.spec import SpecError
+        from recollect.spec.output import written_whole
         from recollect.views import plot as interactive  # pyright: ignore[reportMissingImports]
         from recollect.views.base import Frames  # pyright: ignore[reportMissingImports]
 
@@ -43,7 +44,8 @@ def plot(
             raise SpecError("no runs to draw")
         x, y, lines = (column(runs, name) for name in (x, y, lines))
         chart = {"name": "window", "y": y} if x == "train.lr" else {"name": "scaling", "x": x, "y": y}
-        interactive(**chart, frames=Frames(runs), title=title or study, lines=lines).write_html(to)
+        with written_whole(to) as draft:
+            interactive(**chart, frames=Frames(runs), title=title or study, lines=lines).write_html(draft)
     else:
         figure = plot_figure(runs, x, y, lines, title or study)
         if size:
