@@ -56,13 +56,13 @@ def reproduce(
         str, typer.Option("--format", help="Of pictures: png, svg, pdf; several with commas.")
     ] = "png,svg",
     columns: Annotated[
-        int, typer.Option(min=0, max=2, help="Pictures for 1 or 2 columns of a page, without title and small print.")
+        int, typer.Option(min=0, max=2, help="Pictures for 1 or 2 columns of a page, without title and caption.")
     ] = 0,
     runs: Annotated[Path, typer.Option(help="Where --from-runs finds SCALE/PAPER/runs.csv.")] = Path(
         "docs/reproductions"
     ),
 ) -> None:
-    """Train what a figure, a table or a whole paper needs, draw it, and judge the claims it stands for."""
+    """Train what a figure, a table or a whole paper needs, draw it, and judge its claims."""
     from recollect.cli.tables import reproduction_plan_table, verdict_table
     from recollect.papers.reproduce import chosen, grids_of, plans, scales_in
     from recollect.papers.reproduce import reproduce as make

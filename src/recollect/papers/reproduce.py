@@ -112,7 +112,7 @@ def reproduce(
         from_runs: a folder with reproductions by scale and paper, such as `docs/reproductions`: draw and judge again what it has
             from the runs kept there, without training and without a store.
         formats: of pictures: `png`, `svg`, `pdf`.
-        columns: 1 or 2 makes pictures as wide as one or two columns of a page, without title and small print.
+        columns: 1 or 2 makes pictures as wide as one or two columns of a page, without title and caption.
         device: where runs are trained and models measured.
         options: those of `recollect.run`: `executor`, `workers`, `cohort`, `progress` and others.
     """
