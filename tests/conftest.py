@@ -1,5 +1,7 @@
-"""What tests of several packages share."""
+"""What tests of several packages share: commands in this process, a sound store, and stores with made-up results, which are
+written in a moment, however many runs they have."""
 
+import math
 import shutil
 import sys
 from collections.abc import Callable
@@ -7,6 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from recollect import Study
+from recollect.store.store import Store
+from recollect.train.events import Ended
 
 RECORDED = Path(__file__).parent / "recorded" / "store-2.sqlite"
 """A sound store with the study `old` and eight runs."""
@@ -44,3 +50,58 @@ def cli(monkeypatch, capsys) -> Callable[..., Told]:
         return Told(int(end.value.code or 0), out, err)
 
     return run
+
+
+def made_results(runs, points: int = 6, tags: bool = True) -> list[Ended]:
+    """Results that look like training: accuracy rises to a height that depends on learning rate, width and seed."""
+    found = []
+    for run in runs:
+        off = abs(math.log10(run.train.lr) + 2 + 0.3 * math.log2(run.model.width / 32))
+        height = max(0.05, min(1.0, 1.25 - 0.5 * off - 0.03 * (run.train.seed % 4) - 0.1 * (len(run.model.title) % 3)))
+        steps = [round(run.train.steps * (k + 1) / points) for k in range(points)]
+        curve = [
+            {"step": s, "examples": s * run.train.batch, "accuracy": height * (1 - math.exp(-3 * s / run.train.steps)),
+             "train_loss": 3.0 * math.exp(-s / run.train.steps), "test_loss": 3.1 * math.exp(-height * s / run.train.steps)}
+            for s in steps
+        ]  # fmt: skip
+        slices = [{"step": s, "tag": "gap", "values": [1, 2, 4, 8], "counts": [10, 10, 10, 10],
+                   "right": [round(10 * height * s / run.train.steps / k) for k in (1, 1.2, 1.5, 2)]} for s in steps]  # fmt: skip
+        final = {"accuracy": curve[-1]["accuracy"], "loss": curve[-1]["test_loss"], "valid": height}
+        found.append(Ended(run, "finished", run.train.steps, final, curve, slices if tags else [], 1.5, 1000 * run.model.width,
+                           state_size=run.model.width * 4))  # fmt: skip
+    return found
+
+
+def made_study(
+    name: str = "made",
+    mixers=("attention", "mamba2"),
+    widths=(16, 32, 64),
+    rates=(1e-3, 1e-2, 1e-1),
+    seeds=(1, 2),
+    **train,
+):
+    """A study whose runs nobody trains."""
+    return Study(
+        name=name, task={"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32},
+        model={"mixer": list(mixers), "width": list(widths), "layers": 1},
+        train={"lr": list(rates), "seed": list(seeds), "steps": 120, "batch": 8, **train},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def made():
+    """A function that writes a store with made-up results of some studies, and returns it."""
+
+    def make(path, *studies: Study, points: int = 6, tags: bool = True) -> Store:
+        store = Store(path, create=True)
+        with store.writing() as writer:
+            for study in studies:
+                writer.add_study(study.name, study.to_yaml(), study.runs())
+                done = store.done()
+                writer.add_results(
+                    made_results([run for run in study.runs() if run.id not in done], points, tags), "cpu"
+                )
+        return store
+
+    make.study, make.results = made_study, made_results
+    return make

@@ -100,11 +100,11 @@ def test_a_summary_has_a_row_per_configuration_in_every_format(made):
     assert {line.count("|") for line in markdown} == {11}
 
 
-@pytest.mark.parametrize("ending", ["pdf", "svg", "png"])
+@pytest.mark.parametrize("ending", ["pdf", "svg", "png", "html"])
 def test_plot_writes_the_picture_asked_for(made, tmp_path, ending):
     path = tmp_path / f"fig.{ending}"
     recollect("plot", "large", "--x", "width", "--lines", "mixer", "--to", path, "--size", "5x3", "--store", made)
-    start = {"pdf": b"%PDF", "svg": b"<?xml", "png": b"\x89PNG"}[ending]
+    start = {"pdf": b"%PDF", "svg": b"<?xml", "png": b"\x89PNG", "html": b"<html"}[ending]
     assert path.read_bytes().startswith(start)
 
 
@@ -113,7 +113,7 @@ def test_plot_writes_the_picture_asked_for(made, tmp_path, ending):
     [
         (("--x", "mixer"), "model.mixer is no number"),
         (("--y", "acuracy"), "did you mean 'accuracy'"),
-        (("--to", "fig.xls"), "choose from: .pdf, .png, .svg"),
+        (("--to", "fig.xls"), "choose from: .html, .pdf, .png, .svg"),
         (("--size", "big"), "WIDTHxHEIGHT"),
         (("--where", "accuracy > 2"), "no runs to draw"),
     ],
@@ -203,7 +203,9 @@ def test_status_and_watch_show_how_far_each_is(store):
     assert "no process writes to it now" in said
 
 
-@pytest.mark.parametrize("kind", ["mixers", "tasks", "presets", "protocols", "optimisers", "schedules", "papers"])
+@pytest.mark.parametrize(
+    "kind", ["mixers", "tasks", "presets", "protocols", "optimisers", "schedules", "papers", "views"]
+)
 def test_everything_with_a_name_is_listed(kind):
     from recollect.cli.listing import KINDS
 

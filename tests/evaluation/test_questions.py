@@ -66,13 +66,16 @@ def test_a_needle_is_a_fact_of_the_haystack(name):
         filler = FACT.sub("", haystack.partition("\n")[2]).split()
         assert len(filler) == 50
         assert (" ".join(filler).startswith("The tide comes in")) == (name == "needle_single_1")
-        assert len(row) == asked
+        assert len(row) == asked * values
+        answers, key = dict[str, list[str]](), ""
         for prompt, answer, tenth in row:
-            key = re.search(r"the number of (\w+) is$", prompt)[1]  # pyright: ignore[reportOptionalSubscript]
-            assert answer.split() == [value for own, value in facts if own == key], "in the order in which they stand"
-            before = FACT.sub("", haystack.partition("\n")[2].partition(f" The number of {key} is")[0]).split()
-            assert tenth == min(9, len(before) // 5)
+            key = prompt.rsplit(" ", 2)[1] if prompt else key
+            answers.setdefault(key, []).append(answer.strip())
+            before = haystack.partition("\n")[2].partition(f" The number of {key} is{answer}.")[0]
+            assert tenth == min(9, len(FACT.sub("", before).split()) // 5)
             depths.add(tenth)
+        for key, found in answers.items():
+            assert found == [value for own, value in facts if own == key], "in the order in which they stand"
     assert len(depths) > 5
 
 

@@ -166,5 +166,7 @@ def test_the_command_finds_every_scale_that_is_there(made, tmp_path):
     assert result.exit_code == 0, result.output
     assert (tmp_path / "tiny" / "made2025" / "table.png").exists()
     assert "scale tiny" in result.output
-    with pytest.raises(SpecError, match=r"no runs of made2025 in .*looked for SCALE/made2025/runs.csv"):
+    with pytest.raises(
+        SpecError, match=r"no runs of made2025 by semantics version 2 in .*looked for SCALE/made2025/runs.csv"
+    ):
         module.scales_in("made2025", tmp_path / "nowhere")

@@ -1,127 +1,38 @@
-"""A headless Chromium, driven through its DevTools protocol over a pipe: messages are JSON, each ended by a zero byte."""
+"""Chromium, driven by Playwright: pages that remember what they said and what they asked for."""
 
-import fcntl
-import json
-import os
-import select
 import shutil
-import subprocess
-import time
-from contextlib import suppress
+from contextlib import contextmanager
 
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run",
-    "--disable-component-update", "--disable-sync", "--disable-extensions", "--remote-debugging-pipe",
-)  # fmt: skip
-PATIENCE = 60.0
-"""Seconds that an answer may take on a busy machine."""
+FLAGS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]  # parallel coordinates need WebGL
 
 
-class Page:
-    """A page of the browser, and everything it said and asked for since it was opened."""
-
-    def __init__(self, program: str, profile):
-        orders, self._orders = _pipe()
-        self._answers, answers = _pipe()
-        command = f'exec "$@" 3<&{orders} 4>&{answers}'  # Chromium reads its third descriptor and writes its fourth
-        self._process = subprocess.Popen(
-            ["bash", "-c", command, "bash", program, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
-            pass_fds=(orders, answers), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        os.close(orders)
-        os.close(answers)
-        self._buffer, self._number, self._session = b"", 0, None
-        self.said: list[str] = []
-        self.requests: list[str] = []
-
-    def start(self) -> None:
-        """Make a page and listen to it."""
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
-
-    def open(self, path) -> None:
-        """Open a file, and wait until it has drawn itself or said why not."""
-        self.said.clear()
-        self.requests.clear()
-        self.call("Page.navigate", url=path.resolve().as_uri())
-        deadline = time.monotonic() + PATIENCE
-        while self.js("document.readyState") != "complete" or self.js("location.href") == "about:blank":
-            assert time.monotonic() < deadline, "the page did not load"
-            time.sleep(0.02)
-
-    def js(self, expression: str):
-        """The value of an expression in the page."""
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
-        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
-        return answer["result"].get("value")
-
-    def call(self, method: str, **parameters) -> dict:
-        """An order of the protocol, and its answer."""
-        self._number += 1
-        message = {"id": self._number, "method": method, "params": parameters}
-        if self._session:
-            message["sessionId"] = self._session
-        os.write(self._orders, json.dumps(message).encode() + b"\0")
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            answer = self._next(deadline)
-            if answer.get("id") == self._number:
-                assert "error" not in answer, answer["error"]
-                return answer["result"]
-            self._hear(answer)
-
-    def _next(self, deadline: float) -> dict:
-        while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._answers], [], [], max(0.0, deadline - time.monotonic()))
-            chunk = os.read(self._answers, 1 << 20) if ready else b""
-            assert chunk, "the browser does not answer"
-            self._buffer += chunk
-        message, _, self._buffer = self._buffer.partition(b"\0")
-        return json.loads(message)
-
-    def _hear(self, event: dict) -> None:
-        content = event.get("params", {})
-        if event["method"] in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"):
-            self.said.append(json.dumps(content))
-        elif event["method"] == "Network.requestWillBeSent":
-            self.requests.append(content["request"]["url"])
-
-    def close(self) -> None:
-        with suppress(AssertionError, OSError):
-            self._session = None
-            self.call("Browser.close")
-        os.close(self._orders)
-        os.close(self._answers)
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-
-def _pipe() -> tuple[int, int]:
-    """A pipe whose ends are none of the descriptors that the browser wants for itself."""
-    low = os.pipe()
-    high = tuple(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in low)
-    for end in low:
-        os.close(end)
-    return high
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    """One browser for the file's tests."""
+@pytest.fixture(scope="session")
+def browser():
+    """A function that opens a page of a width, light or dark; `page.said` and `page.asked` are lists."""
+    playwright = pytest.importorskip("playwright.sync_api")
     program = next((found for name in NAMES if (found := shutil.which(name))), None)
     if program is None:
         pytest.skip(f"no browser to open the page in: none of {', '.join(NAMES)} is installed")
-    page = Page(program, tmp_path_factory.mktemp("profile"))
-    try:
-        page.start()
-        yield page
-    finally:
-        page.close()
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=program, args=FLAGS)
+
+        @contextmanager
+        def open_page(width: int = 1400, dark: bool = False):
+            size = {"width": width, "height": 900 if width > 800 else 844}
+            context = chromium.new_context(
+                viewport=size, color_scheme="dark" if dark else "light", accept_downloads=True
+            )
+            context.grant_permissions(["clipboard-read", "clipboard-write"])
+            page = context.new_page()
+            page.said, page.asked = [], []
+            page.on("console", lambda message: page.said.append(message.text))
+            page.on("pageerror", lambda error: page.said.append(str(error)))
+            page.on("request", lambda request: page.asked.append(request.url))
+            yield page
+            context.close()
+
+        yield open_page
+        chromium.close()

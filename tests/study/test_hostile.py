@@ -124,7 +124,7 @@ def trained(mixers: list[str], *words: str, **how) -> tuple[subprocess.Completed
     Path("s.yaml").write_text(STUDY % ", ".join(dict.fromkeys([*names, "attention"])))
     command = [sys.executable, "-m", "recollect.cli", "run", "s.yaml", "--store", "s.sqlite", "--device", "cpu"]
     done = subprocess.run(
-        [*command, "--attempts", "1", "--checkpoint-every", "1000", *words], capture_output=True, text=True, timeout=300, **how
+        [*command, "--attempts", "1", "--checkpoint-every", "1000", *words], capture_output=True, text=True, timeout=600, **how
     )  # fmt: skip
     assert "Traceback" not in done.stderr, done.stderr
     return done, Store("s.sqlite")

@@ -138,7 +138,7 @@ def test_the_command_line_runs_on_a_cluster(here, cluster):
 
 @pytest.mark.long
 def test_a_study_whose_driver_is_killed_goes_on_from_the_store(here, cluster):
-    (here / "s.yaml").write_text(study().to_yaml())
+    (here / "s.yaml").write_text(study(steps=300).to_yaml())
     words = [
         sys.executable,
         "-m",
@@ -152,7 +152,7 @@ def test_a_study_whose_driver_is_killed_goes_on_from_the_store(here, cluster):
     ]
     words += ["--cohort", "3", "--executor", "ray", "--address", cluster.address]
     store, alone = Store("ray.sqlite", create=True), Store("alone.sqlite", create=True)
-    run(study(), store=alone, device="cpu", workers=1, cohort=3, progress=False)
+    run(study(steps=300), store=alone, device="cpu", workers=1, cohort=3, progress=False)
     driver = subprocess.Popen(words, stdout=subprocess.DEVNULL)
     while not store.checkpoints.exists():
         assert driver.poll() is None

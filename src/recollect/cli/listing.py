@@ -117,7 +117,7 @@ def _papers() -> Iterable[Line]:
 
 
 def _views() -> Iterable[Line]:
-    from recollect.views import VIEWS  # pyright: ignore[reportMissingImports]
+    from recollect.views import VIEWS
 
     for name in VIEWS:
         yield name, _first(VIEWS.find(name).__doc__), ""

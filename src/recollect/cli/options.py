@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from recollect.study.outcome import Outcome
 
 __all__ = ["DEFAULT_STORE"]
+BEST = 3
+"""Configurations whose best learning rates the end of a run names."""
 
 
 def completes(names: Iterable[str]) -> Callable[[str], list[str]]:
@@ -135,15 +137,28 @@ def tell_failed(outcome: "Outcome") -> None:
     """Print which runs failed, and why; a command with failed runs ends with exit code 1."""
     if not outcome.failed:
         return
-    problems.print(
-        f"{len(outcome.failed)} of {outcome.runs} runs failed; tracebacks are in the store's table `failures`:"
-    )
+    problems.print(f"{len(outcome.failed)} of {outcome.runs} runs failed:")
     for id in [id for id in outcome.failed if id not in outcome.left]:
         problems.print(f"  {id}: {outcome.failed[id]}")
     if outcome.left:
         problems.print(f"{len(outcome.left)} of them failed before and were not tried now.")
-    problems.print("The same command with --retry tries them again.")
+    problems.print(
+        f"recollect failures --traceback --store {outcome.store.path} prints the tracebacks; the same command with --retry tries "
+        "them again.",
+        soft_wrap=True,
+    )
     raise typer.Exit(1)
+
+
+def tell_best(outcome: "Outcome") -> None:
+    """Print the best learning rate of each configuration, the best one first."""
+    frame = outcome.results("all")
+    if frame.empty:
+        return
+    found = outcome.windows().sort_values(by="best", ascending=False, kind="stable").to_dict("records")
+    best = [f"{row['configuration']}: {row['best_lr']:.2g} (accuracy {row['best']:.3f})" for row in found[:BEST]]
+    more = f"; and {len(found) - BEST} more configurations" if len(found) > BEST else ""
+    console.print(f"Best learning rate of {'; '.join(best)}{more}", soft_wrap=True)
 
 
 def show_windows(outcome: "Outcome", title: str) -> None:

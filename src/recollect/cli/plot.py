@@ -7,6 +7,7 @@ import typer
 
 from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE, StoreOption, WhereOption
+from recollect.spec import SpecError, nearest
 
 
 @app.command()
@@ -29,15 +30,16 @@ def plot(
     """
     from recollect.analysis.columns import column
     from recollect.analysis.columns import where as chosen
-    from recollect.figures.plot import plot_figure, save_as
+    from recollect.figures.plot import ENDINGS, plot_figure, save_as
     from recollect.store.frames import runs_frame
     from recollect.store.store import Store
 
+    if to.suffix not in (endings := (*ENDINGS, ".html")):
+        raise SpecError(f"cannot draw {to.name!r}: {nearest(to.suffix, endings)}")
     runs = chosen(runs_frame(Store(store), study), where or ())
     if to.suffix == ".html":
-        from recollect.spec import SpecError
-        from recollect.views import plot as interactive  # pyright: ignore[reportMissingImports]
-        from recollect.views.base import Frames  # pyright: ignore[reportMissingImports]
+        from recollect.views import plot as interactive
+        from recollect.views.base import Frames
 
         if runs.empty:
             raise SpecError("no runs to draw")
@@ -53,8 +55,6 @@ def plot(
 
 
 def _inches(size: str) -> tuple[float, float]:
-    from recollect.spec import SpecError
-
     try:
         width, height = (float(part) for part in size.lower().split("x"))
     except ValueError:

@@ -62,7 +62,11 @@ def reproduce(
         "docs/reproductions"
     ),
 ) -> None:
-    """Train what a figure, a table or a whole paper needs, draw it, and judge its claims."""
+    """Train what a figure, a table or a whole paper needs, draw it, and judge its claims.
+
+    At scale tiny an item of okpekpe2025 or retrievit2026 takes at most ten minutes on two cores, the papers an hour and half an
+    hour; small and medium need a GPU for one to two hours. `recollect papers` prints the cost of each item.
+    """
     from recollect.cli.tables import reproduction_plan_table, verdict_table
     from recollect.papers.reproduce import chosen, grids_of, plans, scales_in
     from recollect.papers.reproduce import reproduce as make

@@ -48,7 +48,8 @@ def show_model(
     mixer: Annotated[
         str,
         typer.Argument(
-            help="A mixer's name, module:Name of your own, a preset, a study file, or the folder of an exported run.",
+            help="A mixer's name, a YAML mapping with its kind, module:Name of your own, a preset, a study file, or the folder "
+            "of an exported run.",
             autocompletion=complete_mixer,
         ),
     ],
@@ -88,6 +89,9 @@ def show_model(
         pairs = [(run.model, run.task) for run in first.values()]
     else:
         given = named(options)
+        if mixer.lstrip().startswith("{"):  # as in a study file
+            written = read_yaml(mixer)
+            mixer, given = str(written.pop("kind", "")), {**written, **given}
         fields = {name: value for name, value in given.items() if name in ModelSpec.model_fields}
         rest = {name: value for name, value in given.items() if name not in fields}
         base = {"preset": mixer} if is_preset(mixer) else {"mixer": {"kind": mixer, **rest}}

@@ -118,7 +118,7 @@ def open_hf(model: str | Path, device: str = "auto", precision: str = "float32")
         raise SpecError(f"{model} holds no Hugging Face model: it has no config.json{hint}")
     transformers = _extra("transformers")
     transformers.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
+    transformers.logging.disable_progress_bar()
     where, dtype = torch.device(choose_device(device)), PRECISIONS[precision]
     safely = {
         "local_files_only": True,
@@ -150,7 +150,7 @@ def _downloaded(name: str) -> Path:
             f"no folder {name!r}; name a folder on this machine, or a model of the Hugging Face Hub as org/name"
         )
     hub = _extra("huggingface_hub")
-    hub.utils.disable_progress_bars()
+    _extra("huggingface_hub.utils").disable_progress_bars()
     try:
         return Path(hub.snapshot_download(name, allow_patterns=_DOWNLOADED))
     except Exception as error:  # no network, no such model, a model behind a licence: each has an error of its own

@@ -61,11 +61,10 @@ class Needle(Question):
                 prompt += [word] if self.repeated else ["gap", word]
         parts = []
         for key in asked:
-            own = [fact for fact, owner in enumerate(keys) if owner == key]
-            question: list[Item] = ["ask", ("word", key), "is"]
-            answer = [item for fact in own for item in self._value(fact)]
-            parts.append(Part(prompt + question, answer, min(9, 10 * places[own[0]] // self.length)))
-            prompt = []
+            prompt += ["ask", ("word", key), "is"]
+            for fact in [fact for fact, owner in enumerate(keys) if owner == key]:
+                parts.append(Part(prompt, self._value(fact), min(9, 10 * places[fact] // self.length)))
+                prompt = []
         return Row(parts)
 
     def _value(self, fact: int) -> list[Item]:

@@ -55,6 +55,8 @@ def _attention() -> Any:
 class ModelSpec(Spec):
     """A sequence model: embedding (+ positions), layers, norm, head."""
 
+    also = ("preset",)
+
     mixer: AnyMixer = Field(default_factory=_attention)
     """The mixer of every layer, unless `pattern` says otherwise."""
     width: int = Field(default=64, ge=1, le=2**16)

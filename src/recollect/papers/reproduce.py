@@ -29,6 +29,7 @@ from recollect.study.outcome import Outcome
 from recollect.study.plan import Plan, make_plan
 from recollect.study.run import Grid, run
 from recollect.train.device import choose_device
+from recollect.train.spec import SEMANTICS
 
 Record = dict[str, Any]
 """A verdict as plain data, with the paper, the item, the reason, the command, the version and those that trained its runs."""
@@ -138,12 +139,24 @@ def reproduce(
 
 
 def scales_in(what: str, folder: Path) -> list[Scale]:
-    """The scales at which a folder has runs of a paper."""
+    """The scales at which a folder has runs of a paper, by the current semantics: those of older ones are not mixed with them."""
     paper = PAPERS.find(what.partition("/")[0])
-    found: list[Scale] = [scale for scale in paper.scales if (folder / scale / paper.name / RUNS).exists()]
+    found: list[Scale] = [
+        scale for scale in paper.scales if _semantics(folder / scale / paper.name / RUNS) == SEMANTICS
+    ]
     if not found:
-        raise SpecError(f"no runs of {paper.name} in {folder}: looked for SCALE/{paper.name}/{RUNS}")
+        raise SpecError(
+            f"no runs of {paper.name} by semantics version {SEMANTICS} in {folder}: looked for SCALE/{paper.name}/{RUNS}"
+        )
     return found
+
+
+def _semantics(path: Path) -> int:
+    """The version of the saved runs; 0 where there are none, 1 where none is recorded."""
+    if not path.exists():
+        return 0
+    first = pd.read_csv(path, nrows=1)
+    return int(first["semantics"].iloc[0]) if "semantics" in first and len(first) else 1
 
 
 def _train(grids: list[Grid], store: Store, draw_only: bool, device: str, options: dict[str, Any]) -> Outcome | None:

@@ -20,8 +20,8 @@ from recollect.views.frame import Frame
 
 BROKEN = (UserError, OSError, ValueError, KeyError, TypeError)
 """What reading a store that is written, moved or damaged meanwhile may raise."""
-PATIENCE = 4.0
-"""A store is read again only after so many times the seconds that reading it took."""
+PATIENCE, LONGEST = 4.0, 20.0
+"""A store is read again only after so many times the seconds that reading it took, but after so many seconds in any case."""
 WATCHED = 120.0
 """Seconds of progress that the time left is judged by."""
 
@@ -36,7 +36,6 @@ class _Watched:
     took: float = 0.0
     kept: dict[tuple, Any] = field(default_factory=dict)
     problem: str = ""
-    done: deque[tuple[float, int]] = field(default_factory=deque)
 
 
 class Live:
@@ -45,6 +44,7 @@ class Live:
     def __init__(self, paths: Sequence[Path]):
         self._stores = [_Watched(Path(path)) for path in paths]
         self._lock = threading.RLock()
+        self._seen: dict[tuple[str, ...], deque[tuple[float, int]]] = {}
 
     def version(self) -> str:
         """A text that changes when a store does."""
@@ -65,11 +65,16 @@ class Live:
     def frames(self, studies: Sequence[str], needs: Sequence[str] = ("runs",)) -> Frames:
         """The frames of these studies, those of unfinished runs too."""
         runs = [self._runs(study) for study in studies]
-        curves = [
-            self._frame(study, "curves", lambda s, name: curves_frame(s, name, unfinished=True)) for study in studies
-        ]
-        slices = [self._frame(study, "slices", slices_frame) for study in studies] if "slices" in needs else []
-        return Frames(_joined(runs), _joined(curves if "curves" in needs else [], "run"), _joined(slices, "run"))
+        readers: dict[str, Callable[[Store, str], Frame]] = {
+            "curves": lambda store, name: curves_frame(store, name, unfinished=True),
+            "slices": slices_frame,
+        }
+        rest = {
+            kind: _joined([self._of(study, kind, read, pd.DataFrame()) for study in studies], unique=True)
+            for kind, read in readers.items()
+            if kind in needs
+        }
+        return Frames(_joined(runs), **rest)
 
     def progress(self, studies: Sequence[str]) -> list[ConfigurationProgress]:
         """How far each configuration of these studies is."""
@@ -88,9 +93,9 @@ class Live:
         """Seconds that training will take at the speed that was seen; None where that is not known yet."""
         parts, now = self.progress(studies), time.monotonic()
         total, done = sum(part.steps for part in parts), sum(part.steps_done for part in parts)
-        if not total or not studies:
+        if not total:
             return None
-        seen = self._stores[int(studies[0].partition("/")[0])].done
+        seen = self._seen.setdefault(tuple(studies), deque())
         if not seen or seen[-1][1] != done:
             seen.append((now, done))
         while len(seen) > 2 and now - seen[0][0] > WATCHED:
@@ -104,16 +109,11 @@ class Live:
         return name if len(self._stores) == 1 else f"{name} ({self._stores[number].path.name})"
 
     def _runs(self, study: str) -> Frame:
-        number, _, name = study.partition("/")
-        title = self._title(int(number), name)
-
         def read(store: Store, name: str) -> Frame:
+            title = self._title(int(study.partition("/")[0]), name)
             return prepared(runs_frame(store, name, unfinished=True).assign(study=title))
 
         return self._of(study, "runs", read, pd.DataFrame())
-
-    def _frame(self, study: str, kind: str, make: Callable[[Store, str], pd.DataFrame]) -> Frame:
-        return self._of(study, kind, make, pd.DataFrame())
 
     def _of(self, study: str, kind: str, make: Callable[[Store, str], Any], otherwise: Any) -> Any:
         number, _, name = study.partition("/")
@@ -138,7 +138,7 @@ class Live:
     def _look(self, watched: _Watched) -> str:
         """The store's version: what was kept is let go of where it has changed. One that takes long is looked at more rarely."""
         with self._lock:
-            if time.monotonic() - watched.looked < PATIENCE * watched.took:
+            if time.monotonic() - watched.looked < min(PATIENCE * watched.took, LONGEST):
                 return watched.version
             parts = []
             for ending in ("", "-wal"):
@@ -153,13 +153,11 @@ class Live:
             return watched.version
 
 
-def _joined(frames: list[Frame], key: str = "") -> Frame:
-    """The frames as one; a run that several studies have is drawn once per study, its curve is there once."""
+def _joined(frames: list[Frame], unique: bool = False) -> Frame:
+    """The frames as one. A run is drawn once for each study that has it; `unique`: its points are there once."""
     some = [frame for frame in frames if len(frame)]
     if len(some) < 2:
         return some[0] if some else pd.DataFrame()
     whole = pd.concat(some, ignore_index=True)
-    if not key:
-        return whole
-    names = [name for name in ("run", "step", "tag", "value") if name in whole]
-    return whole.drop_duplicates(names, ignore_index=True)
+    key = [name for name in ("run", "step", "tag", "value") if name in whole]
+    return whole.drop_duplicates(key, ignore_index=True) if unique else whole

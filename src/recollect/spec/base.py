@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Literal, Self, get_args, get_origin
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
@@ -13,6 +13,8 @@ from recollect.spec.errors import SpecError, nearest
 class Spec(BaseModel):
     """A frozen, typed record. Unknown keys are refused with the nearest known one; fields carry their documentation."""
 
+    also: ClassVar[tuple[str, ...]] = ()
+    """Keys that a study file may give besides the fields, which they stand for."""
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
@@ -21,7 +23,7 @@ class Spec(BaseModel):
         if isinstance(data, Mapping):
             for key in data:
                 if key not in cls.model_fields:
-                    raise SpecError(f"unknown key {key!r}: {nearest(str(key), cls.model_fields)}")
+                    raise SpecError(f"unknown key {key!r}: {nearest(str(key), [*cls.model_fields, *cls.also])}")
             refuse_booleans(cls, data)
         return data
 

@@ -1,7 +1,11 @@
 """Errors that a user can fix. Nothing heavy is imported here, so that the command line can refuse a word immediately."""
 
 import difflib
+import sys
+import sysconfig
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class UserError(Exception):
@@ -20,6 +24,17 @@ class Stopped(UserError):
     def __init__(self, message: str, exit_code: int = 130):
         super().__init__(message)
         self.exit_code = exit_code
+
+
+def place_in_own_code(error: BaseException) -> str:
+    """Where an error arose in code of a user's own, as ` (mixers.py:12)`: the innermost line of its traceback that belongs
+    neither to recollect nor to Python or an installed package. Empty where there is none."""
+    ours = str(Path(__file__).parents[1])
+    installed = (ours, sys.prefix, sys.base_prefix, *sysconfig.get_paths().values(), "<")
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(installed):
+            return f" ({Path(frame.filename).name}:{frame.lineno})"
+    return ""
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:

@@ -137,7 +137,10 @@ class Store:
         if not self._there:
             return []
         with self._reading() as connection:
-            return connection.execute(sql, tuple(parameters)).fetchall()
+            try:
+                return connection.execute(sql, tuple(parameters)).fetchall()
+            except sqlite3.DatabaseError as error:  # damaged, or moved meanwhile
+                raise StoreError(f"cannot read {self.path}: {error}") from None
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:

@@ -3,11 +3,12 @@
 What is measured of runs in training only waits in a queue; a thread writes it, so that training does not wait for the disk.
 """
 
+import itertools
 import json
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -63,6 +64,20 @@ class Writer:
             db.execute("INSERT OR REPLACE INTO studies VALUES (?, ?)", (name, source))
             db.execute("DELETE FROM study_runs WHERE study = ?", (name,))
             db.executemany("INSERT INTO study_runs VALUES (?, ?, ?, ?, ?)", rows)
+
+    def set_aside(self, study: str, source: str, runs: Collection[str]) -> str:
+        """Where a study of this name is in the store with another file, and with runs that are not among these: give it another
+        name, so that the new one does not hide it. Returns that name; empty where there was no need."""
+        with self.transaction() as db:
+            same = db.execute("SELECT name FROM studies WHERE name = ? AND source = ?", (study, source)).fetchall()
+            of_study = db.execute("SELECT run FROM study_runs WHERE study = ?", (study,)).fetchall()
+            if same or {run for (run,) in of_study} <= set(runs):
+                return ""
+            taken = {name for (name,) in db.execute("SELECT name FROM studies")}
+            name = next(new for i in itertools.count(1) if (new := f"{study[:74]}.{i}") not in taken)
+            db.execute("UPDATE studies SET name = ? WHERE name = ?", (name, study))
+            db.execute("UPDATE study_runs SET study = ? WHERE study = ?", (name, study))
+        return name
 
     def add_measured(self, runs: "list[RunSpec]", event: "Measured") -> None:
         """Keep what was measured of runs in training, a second or so from now. A run that is trained again, from a checkpoint or

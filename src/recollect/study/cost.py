@@ -20,7 +20,7 @@ from torch import nn
 
 from recollect.models.model import Model, outline
 from recollect.tasks.base import Task
-from recollect.train.spec import RunSpec
+from recollect.train.spec import RunSpec, TrainSpec
 
 CPU = 5e9
 """Operations per second of small models on one or two CPU cores: an assumption."""
@@ -41,6 +41,8 @@ NARROW = 62
 slow."""
 WIDE = 0.85
 """The share of the hardware's peak that wide products in float32 reach: an assumption."""
+MEASURING = 0.2
+"""What measuring may cost, over training, before a plan says so."""
 COMPILING = 40.0
 """Seconds to the first compiled step, caches empty."""
 
@@ -89,6 +91,23 @@ def work_of(run: RunSpec) -> Work:
     tokens = spec.total_steps * spec.batch * run.task.row_length + sum(n * task.row_length for task, n in rows)
     measured = sum(n * row_flops(model, task)[0] for task, n in rows)
     return Work(tokens, spec.total_steps * step + measured, measured, step, counted)
+
+
+def measuring_advice(train: TrainSpec, tests: int = 0) -> str:
+    """What measuring costs where it is more than a fifth of training, and the fields of `train` that make it a fifth; else
+    nothing. Rows are counted: a training row costs three forward passes."""
+    training = 3 * train.total_steps * train.batch
+    rows = math.ceil(train.total_steps / train.cadence) * train.eval_rows + (1 + tests) * train.test_rows
+    allowed = MEASURING * training
+    if rows <= allowed:
+        return ""
+    final = max(1, min(train.test_rows, int(allowed / 2 / (1 + tests))))
+    each = max(1, min(train.eval_rows, 128, int(allowed / 4)))
+    every = math.ceil(train.total_steps * each / (allowed / 2))
+    return (
+        f"measuring costs {rows / training:.0%} of what training does; `eval_every: {max(every, train.cadence)}, "
+        f"eval_rows: {each}, test_rows: {final}` in train makes it a fifth"
+    )
 
 
 def row_flops(model: Model, task: Task) -> tuple[float, bool]:

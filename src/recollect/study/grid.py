@@ -16,7 +16,7 @@ MANY = 1_000_000
 """More runs than this are not expanded unless the user says that they are meant."""
 LONGEST = 100_000
 """Values of a range at most."""
-_RANGE = re.compile(r"^\s*(logspace|linspace)\s*\((.*)\)\s*$")
+_RANGE = re.compile(r"^\s*(logspace|linspace|range)\s*\((.*)\)\s*$")
 
 
 def unfold(node: Any, path: str = "") -> list[Any]:
@@ -51,6 +51,8 @@ def _choices(node: Any, path: str) -> list[Any] | None:
 
 
 def _range(kind: str, inside: str, text: str, path: str) -> list[float]:
+    if kind == "range":
+        return _whole_numbers(inside, text, path)
     try:
         low, high, n = inside.split(",")
         low, high, n = float(low), float(high), int(n)
@@ -65,6 +67,17 @@ def _range(kind: str, inside: str, text: str, path: str) -> list[float]:
     if n > 1 and low == high:
         raise SpecError(f"{path}: {text!r} gives one value {n} times; write {low:g}")
     return axis(kind, low, high, n)
+
+
+def _whole_numbers(inside: str, text: str, path: str) -> list[float]:
+    """What Python's `range` gives: `range(8)`, `range(1, 9)`, `range(0, 80, 10)`."""
+    try:
+        found = range(*(int(part) for part in inside.split(",")))
+    except (ValueError, TypeError):
+        raise SpecError(f"{path}: cannot read {text!r}; write range(how_many) or range(first, end)") from None
+    if not 0 < len(found) <= LONGEST:
+        raise SpecError(f"{path}: {text!r} has {len(found):,} values; a range has 1 to {LONGEST:,}")
+    return list(found)
 
 
 def axis(kind: str, low: float, high: float, n: int) -> list[float]:

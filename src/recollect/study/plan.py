@@ -15,7 +15,18 @@ import torch
 from recollect.spec import SpecError
 from recollect.store.labels import configurations, run_labels
 from recollect.store.store import Store
-from recollect.study.cost import CPU, H200, Machine, Work, gpu_seconds, kind_of, outline_of, row_flops, work_of
+from recollect.study.cost import (
+    CPU,
+    H200,
+    Machine,
+    Work,
+    gpu_seconds,
+    kind_of,
+    measuring_advice,
+    outline_of,
+    row_flops,
+    work_of,
+)
 from recollect.study.packing import cohort_size, pack
 from recollect.study.run import Grid
 from recollect.train.cohort import Cohort
@@ -128,12 +139,16 @@ def make_plan(
     if modelled:
         of = "" if gpu is H200 else f" and scaled by the peak rates and the memory of an {gpu.title}: an estimate"
         plan.warnings.append(
-            f"times are those of an NVIDIA H200, fitted to two shapes of six mixers in bfloat16{of}; --calibrate times real steps"
+            f"times are those of an NVIDIA H200, fitted to two shapes of six mixers in bfloat16{of}; --calibrate, on the machine "
+            "itself, times real steps"
         )
     if any(part.example.train.precision != "bfloat16" for part in modelled):
         plan.warnings.append(
             "products in float32 were timed at width 64 only; wider ones are assumed to reach up to 85 % of the hardware's peak"
         )
+    examples = [part.example for part in parts if part.left]
+    advice = dict.fromkeys(measuring_advice(run.train, len(run.tests)) for run in examples)
+    plan.warnings += [text for text in advice if text][:1]
     if any(part.left and part.example.train.stop_at for part in parts):
         plan.warnings.append("runs may end early (stop_at): this is what they cost if none does")
     return plan

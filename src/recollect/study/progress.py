@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from recollect.study.sinks.base import Sink
@@ -46,15 +46,19 @@ class Progress(Sink):
         self.left = {id: run.train.total_steps for id, run in every.items() if id not in done}  # steps still to do
         self.steps = self.steps_left = sum(self.left.values())
         self.started = self.spoken = time.monotonic()
+        self.first: tuple[float, int] | None = (
+            None  # when the first measurement came, and how many steps were left then
+        )
         if not self.left:
             return
         if self.console.is_terminal:
             self.bar = Bar(
                 TextColumn("{task.description}"), BarColumn(bar_width=None), TextColumn("{task.fields[runs]}"),
-                TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False),
+                TimeElapsedColumn(),
+                TextColumn("{task.fields[left]}"),
                 TextColumn("{task.fields[best]}", markup=False), console=self.console, transient=False,
             )  # fmt: skip
-            self.row = self.bar.add_task("training", total=self.steps, runs=self._runs(), best="")
+            self.row = self.bar.add_task("training", total=self.steps, runs=self._runs(), left="", best="")
             self.bar.start()
         elif self.console.is_jupyter:
             from IPython.display import HTML, display  # pyright: ignore[reportMissingImports]
@@ -101,8 +105,11 @@ class Progress(Sink):
         self.left[run] = steps
 
     def _show(self) -> None:
+        if self.first is None and self.steps_left < self.steps:
+            self.first = time.monotonic(), self.steps_left
         if self.bar is not None:
-            self.bar.update(self.row, completed=self.steps - self.steps_left, runs=self._runs(), best=self._best())
+            done = self.steps - self.steps_left
+            self.bar.update(self.row, completed=done, runs=self._runs(), left=self._left(), best=self._best())
             return
         now = time.monotonic()
         if now - self.spoken < (_UPDATES if self.handle is not None else _LINES) and self.ended < self.total:
@@ -115,8 +122,19 @@ class Progress(Sink):
 
     def _line(self) -> str:
         share, elapsed = self._share(), time.monotonic() - self.started
-        left = f", about {_clock(elapsed / share - elapsed)} left" if _MEANT <= share < 1 else ""
+        left = f", {left}" if (left := self._left()) else ""
         return f"{self._runs()}, {share:.0%} of the steps, {_clock(elapsed)}{left}  {self._best()}"
+
+    def _left(self) -> str:
+        """An estimate of the time left, by the steps since the first measurement: what comes before it, as starting workers and
+        compiling, happens once. Empty until it means something."""
+        if self.first is None or not self.steps_left:
+            return ""
+        began, before = self.first
+        elapsed, done = time.monotonic() - began, before - self.steps_left
+        if done < _MEANT * self.steps or elapsed < _LINES:
+            return ""
+        return f"about {_clock(elapsed * self.steps_left / done)} left"
 
     def _page(self) -> str:
         """A bar as HTML."""

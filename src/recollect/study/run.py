@@ -163,6 +163,16 @@ def run(
         return _run(grids, kept, writer, executor, watching, stop, cohort, attempts, retry)
 
 
+def _set_aside(grids: Sequence[Grid], writer: Writer) -> Iterator[str]:
+    """Keep studies of the same names with other runs under names of their own; a note for each."""
+    for grid in grids:
+        if kept := writer.set_aside(grid.study.name, grid.study.to_yaml(), {run.id for run in grid.runs}):
+            yield (
+                f"the store had another study {grid.study.name}: it is called {kept} now, and keeps its runs (recollect results "
+                f"{kept}; recollect remove {kept})"
+            )
+
+
 def _repeated(runs: Sequence[RunSpec]) -> Iterator[str]:
     """A warning for each built-in task whose test rows are among the rows that a model is trained on."""
     trained = {
@@ -194,6 +204,7 @@ def _run(
     if not retry:
         trainer.failed.update({id: run.error for id, run in earlier.items()})
     searching = any(grid.study.strategy for grid in grids)
+    notes = list(_set_aside(grids, writer))
     ahead: dict[str, RunSpec] = {}
     while True:
         accuracy = store.accuracies()
@@ -214,8 +225,9 @@ def _run(
         runs = distinct(wanted)
         pending = [run for run in runs if run.id not in accuracy and run.id not in trainer.failed]
         sinks.begin({grid.study.name: found for grid, found in zip(grids, wanted, strict=True)}, set(accuracy))
-        for text in _repeated(pending):
+        for text in (*notes, *_repeated(pending)):
             sinks.event([], Note(text))
+        notes = []
         trainer.train(pending, cohort or cohort_size(executor.device, len(pending), executor.slots), accuracy)
         done = store.done()
         if stop() and any(run.id not in done and run.id not in trainer.failed for run in pending):

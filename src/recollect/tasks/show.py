@@ -32,8 +32,15 @@ class Example:
         for number, (_, _, source, *_) in enumerate(self.answers, 1):
             if source >= 0:
                 self.sources.setdefault(source, []).append(number)
+        self.asked_about = self._copies() if self.row.candidates is not None or not self.sources else set()
         while self.tokens[-1] == 0 and len(self.tokens) - 1 not in self.read:  # padding says nothing
             self.tokens.pop()
+
+    def _copies(self) -> set[int]:
+        """The positions of copies of the query's tokens elsewhere in the row."""
+        asked = [self.tokens[position] for position in sorted(self.question)]
+        starts = [p for p in range(self.length) if asked and self.tokens[p : p + len(asked)] == asked]
+        return {p + i for p in starts for i in range(len(asked))} - self.question
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         padding = self.length - len(self.tokens)
@@ -48,6 +55,7 @@ class Example:
             ("^n answer n is read here", _READ),
             "   ",
             ("=n answer n stands here", _SOURCE),
+            *(["   ", ("! asked about", _SOURCE)] if self.asked_about else []),
         )
         some = any(not scored for *_, scored in self.answers)
         yield Text("Answers, and where each is read" + (" (* in the loss, not in the accuracy):" if some else ":"))
@@ -58,6 +66,8 @@ class Example:
         mark, style = "", ""
         if position in self.sources:
             mark, style = "".join(f"={number}" for number in self.sources[position]), _SOURCE
+        if position in self.asked_about:
+            mark, style = mark + "!", _SOURCE
         if position in self.question:
             mark, style = mark + "?", _QUESTION
         if position in self.read:

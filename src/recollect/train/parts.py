@@ -79,7 +79,7 @@ def check_names(kinds: Mapping[str, Kind], flat: Iterable[str], own: Iterable[st
             )
         if field not in known:
             beside = " and ".join(f"{role} {kind.name!r}" for role, kind in kinds.items())
-            raise SpecError(f"unknown key {field!r}: {nearest(str(field), known)} (with {beside})")
+            raise SpecError(f"unknown key {field!r}: {nearest(str(field), [*known, 'protocol'])} (with {beside})")
 
 
 def build(kinds: Mapping[str, Kind], flat: Mapping[str, Any]) -> tuple[dict[str, Part], list[Any]]:

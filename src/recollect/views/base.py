@@ -40,7 +40,7 @@ def prepared(runs: Frame) -> Frame:
     rate of its configuration."""
     if runs.empty or "at_best" in runs:
         return runs
-    known: Frame = runs if "study" in runs else runs.assign(study="")
+    known: Frame = (runs if "study" in runs else runs.assign(study="")).reset_index(drop=True)
     at_best = pd.Series(False, known.index)
     group: Frame
     for _, group in groups(known, ["study", "configuration"]):

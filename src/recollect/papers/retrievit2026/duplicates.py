@@ -112,11 +112,17 @@ def _four(scale: Scale) -> tuple[str, ...]:
 def _studies(
     queries: Sequence[str], references: bool = True, interleaved: bool = False
 ) -> Callable[[Scale], list[Study]]:
+    """Of models beside the interleaved ones, `tiny` has those that claims compare them with, and no query before the sequence."""
+
     def both(scale: Scale) -> list[Study]:
-        made = []
-        for query in queries:
+        made, few = [], scale == "tiny" and references and interleaved
+        for query in queries[:1] if few else queries:
             task = "suffix-99" if query == "suffix" else "prefix-99"
-            made += studies(task, scale, task, FIVE) if references else []
+            made += (
+                studies(f"{task}-two" if few else task, scale, task, ("RoPE", "M2") if few else FIVE)
+                if references
+                else []
+            )
             made += studies(f"{query}-blocks-99", scale, task, blocks(scale)) if interleaved else []
         return made
 

@@ -75,7 +75,7 @@ SETTINGS: dict[Scale, Setting] = {
     "tiny": Setting(
         ngram={"n": 1, "k": 3, "min_length": 6, "length": 12, "symbols": 16}, lengths=(12, 18, 24, 36, 48), segments=(2, 3),
         position=10, seeds=(12345, 123456),
-        ngram_train={"lr": 1e-3, "steps": 3000, "batch": 64, "eval_every": 50, "eval_rows": 256, "test_rows": 512},
+        ngram_train={"lr": 1e-3, "steps": 1250, "batch": 64, "eval_every": 50, "eval_rows": 256, "test_rows": 512},
         position_train={"lr": 2e-3, "steps": 2500, "batch": 32, "eval_every": 50, "eval_rows": 256, "test_rows": 512},
         size={"width": 64, "layers": 2, "heads": 2, "rotary": 1.0, "state": 8},
     ),
@@ -116,7 +116,7 @@ PAPER_LONGER: Fields = {"steps": 468_750, "stop_at": 0.99}
 
 _DIFFERS: dict[Scale, str] = {
     "tiny": "Models of 2 layers (interleaved N:1: N + 1) and width 64 with untied heads, one learning rate, 2 seeds; n-gram rows "
-    "of 6 to 12 tokens among 16 symbols, n = 1, k = 3, batch 64, at most 3,000 steps to 99 %; position rows of 10 tokens, batch "
+    "of 6 to 12 tokens among 16 symbols, n = 1, k = 3, batch 64, at most 1,250 steps to 99 %; position rows of 10 tokens, batch "
     "32, at most 2,500 steps to 95 %. The paper: 150 M parameters, n = 2, rows of 50 to 100 and of 200 tokens, 20 M examples, "
     "SSMs and hybrids tied.",
     "small": "Models of 4 layers and width 256 with untied heads, the better of two learning rates, bfloat16; at most 12,000 "

@@ -28,8 +28,9 @@ function writeLink() {
 }
 
 function choose(change) {
-  Object.assign(S, change.view && change.view !== S.view ? { ...defaults(change.view), ...change } : change);
-  if ("view" in change || "lines" in change || "studies" in change) hidden.clear();
+  const { studies, filter, theme, sort } = S; // what all views share
+  S = change.view ? { studies, filter, theme, sort, ...defaults(change.view), ...change } : { ...S, ...change };
+  if (!("filter" in change || "sort" in change || "theme" in change)) hidden.clear();
   writeLink();
   if ("view" in change) fillControls();
   show();

@@ -13,6 +13,7 @@ import torch
 from pydantic import ValidationError
 
 from recollect.spec import SpecError, explain
+from recollect.spec.errors import place_in_own_code
 from recollect.spec.state import GlobalState, changed_on_import
 from recollect.train.checkpoint import EVERY, CheckpointError
 from recollect.train.cohort import out_of_memory
@@ -81,7 +82,8 @@ class Broken:
         """What became of a cohort that raised."""
         why = "memory" if out_of_memory(error) else "snapshot" if isinstance(error, CheckpointError) else "error"
         text = explain(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
-        return cls(why, text.splitlines()[0][:ERROR], "".join(traceback.format_exception(error)))
+        text = text.splitlines()[0][:ERROR] + place_in_own_code(error)
+        return cls(why, text, "".join(traceback.format_exception(error)))
 
     @classmethod
     def late(cls, timeout: float) -> "Broken":

@@ -1,0 +1,158 @@
+"""What a person meets in the first hour: errors that name the line, names used twice, estimates, quick studies, key lists."""
+
+import io
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from recollect.cli import app
+from recollect.spec import SpecError
+from recollect.store.frames import runs_frame
+from recollect.store.store import Store
+from recollect.study import progress
+from recollect.study.cost import measuring_advice
+from recollect.study.grid import unfold
+from recollect.study.progress import Progress
+from recollect.study.quick import quick
+from recollect.study.run import run
+from recollect.study.spec import Study
+from recollect.train.events import Measured
+from recollect.train.spec import TrainSpec
+
+MIXER = """
+from torch import nn
+
+
+class Mine(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.map = nn.Linear(width, width)
+
+    def forward(self, x):
+        y = self.map(x)
+        return self.map(y[..., :3])
+"""
+TASK = {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32}
+TRAIN = {"steps": 4, "batch": 4, "eval_every": 2, "eval_rows": 8, "test_rows": 8}
+
+
+def study(name: str = "s", mixer: object = "attention", **train: object) -> Study:
+    return Study(name=name, task=TASK, model={"mixer": mixer, "width": 16, "layers": 1}, train={**TRAIN, **train})
+
+
+def recollect(*words: object) -> str:
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.output
+
+
+def test_an_error_in_code_of_my_own_names_its_file_and_line(tmp_path):
+    (tmp_path / "mine.py").write_text(MIXER)
+    mine = study(mixer=f"{tmp_path}/mine.py:Mine", lr=0.01)
+    found = run(mine, store=tmp_path / "s.sqlite", device="cpu", workers=1, progress=False)
+    (error,) = found.failed.values()
+    assert error.startswith("RuntimeError: ")
+    assert error.endswith("(mine.py:12)")
+    said = recollect("failures", "--store", tmp_path / "s.sqlite")
+    assert "(mine.py:12)" in said
+    traceback = recollect("failures", "--traceback", "--store", tmp_path / "s.sqlite")
+    assert "return self.map(y[..., :3])" in traceback
+
+
+def test_a_name_used_again_for_another_grid_keeps_the_old_study(tmp_path):
+    store, told = Store(tmp_path / "s.sqlite", create=True), []
+
+    def train(**fields: object) -> None:
+        watch = [lambda cohort, event: told.append(getattr(event, "text", ""))]
+        run(study(**fields), store=store, device="cpu", workers=1, progress=False, sinks=watch)
+
+    train(lr=[1e-3, 1e-2])
+    train(lr=[1e-3, 1e-2, 1e-1])
+    assert list(store.studies()) == ["s"], "a study that grows is the same"
+    train(lr=[1e-4])
+    train(lr=[1e-5])
+    assert {name: len(runs) for name, runs in store.studies().items()} == {"s": 1, "s.1": 3, "s.2": 1}
+    assert len(runs_frame(store, "s.1")) == 3
+    assert any("it is called s.1 now" in text for text in told)
+
+
+def test_a_plan_says_what_measuring_costs_and_how_to_make_it_a_fifth():
+    advice = measuring_advice(TrainSpec(steps=50, batch=16))
+    assert advice.startswith("measuring costs 1192%")
+    fields = dict(pair.split(": ") for pair in advice.split("`")[1].split(", "))
+    assert measuring_advice(TrainSpec(steps=50, batch=16, **{k: int(v) for k, v in fields.items()})) == ""
+    assert measuring_advice(TrainSpec(steps=10_000, batch=512)) == ""
+
+
+@pytest.mark.parametrize(
+    "fields", [{"lr": "logspace(1e-5, 1e-1, 17)", "seed": [7, 8]}, {"lr": 0.01}, {"lr": [1e-3, 1e-2]}]
+)
+def test_a_quick_study_has_few_rates_one_seed_and_few_steps(fields):
+    large = study(mixer=["attention", "base_conv"], **fields | {"steps": 100_000})
+    small = quick(large)
+    runs = small.runs()
+    assert small.name == "s-quick"
+    assert {run.model.mixer.kind for run in runs} == {"attention", "base_conv"}
+    rates, asked = {run.train.lr for run in runs}, {run.train.lr for run in large.runs()}
+    assert rates <= asked
+    assert len(rates) <= 3
+    assert len({run.train.seed for run in runs}) == 1
+    assert {run.train.total_steps for run in runs} == {200}
+    assert Study.from_yaml(small.to_yaml()).runs() == runs
+
+
+def test_a_quick_study_of_a_search_trains_some_of_its_grid():
+    searching = Study(name="s", task=TASK, model={"width": 16, "layers": 1}, train={"steps": 500}, search="window")
+    assert len(quick(searching).runs()) == 3
+
+
+def test_the_time_left_is_told_when_enough_was_seen_to_tell_it(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    shown = Progress(Console(file=io.StringIO(), width=200))
+    runs = study(lr=[1e-3, 1e-2], steps=1000).runs()
+    shown.begin({"s": runs}, ())
+
+    def measured(step: int) -> str:
+        shown.event(runs, Measured(step, 1000, {run.id: 0.1 for run in runs}))
+        return shown._line()
+
+    now = 100.0  # workers started, code was compiled
+    assert "left" not in measured(100)
+    now = 105.0
+    assert "left" not in measured(150)
+    now = 120.0
+    assert "about 1:10 left" in measured(300), "20 s for 200 of 1,000 steps, whatever came before them"
+
+
+def test_key_lists_have_preset_and_protocol():
+    with pytest.raises(SpecError, match="did you mean 'preset'"):
+        Study(model={"presett": "x"}, train=TRAIN).runs()
+    with pytest.raises(SpecError, match=r"choose from: .*protocol"):
+        Study(train={**TRAIN, "zzz": 1}).runs()
+
+
+def test_a_range_is_an_axis():
+    assert unfold("range(3)", "train.seed") == [0, 1, 2]
+    assert unfold("range(1, 7, 2)", "train.seed") == [1, 3, 5]
+    for text in ("range()", "range(a)", "range(0)", "range(1, 2, 3, 4)"):
+        with pytest.raises(SpecError, match=r"train\.seed"):
+            unfold(text, "train.seed")
+
+
+def test_show_marks_what_is_asked_about():
+    said = recollect("show", "task", "position", "length=8").splitlines()
+    assert said[2].split() == ["!", "?^1", "^2"]
+    assert said[1][said[2].index("!") :].split()[0] == said[1][said[2].index("?") :].split()[0]
+    duplicates = recollect("show", "task", "duplicates", "length=24", "n=2", "k=1").splitlines()[2]
+    assert duplicates.count("!") == 4
+    assert "!" not in recollect("show", "task", "mixture", "parts=[{kind: mqar, length: 16, pairs: 2, vocab: 32}]")
+    with pytest.raises(ValueError, match=r"such as \[mqar, "):
+        recollect("show", "task", "mixture")
+
+
+def test_show_model_takes_a_mixer_as_a_study_file_writes_it():
+    written = recollect("show", "model", "{kind: attention, conv: k}", "width=32")
+    assert written == recollect("show", "model", "attention", "conv=k", "width=32")
