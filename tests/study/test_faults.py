@@ -364,7 +364,7 @@ def test_a_full_disk_is_one_clear_line_and_the_same_command_goes_on(whole, here,
     assert result.returncode == 2, result.stderr
     assert len(result.stderr.strip().splitlines()) == 1, result.stderr
     assert re.match(r"error: cannot write to \S*store\.sqlite", result.stderr)
-    assert "the same command goes on from there" in result.stderr
+    assert "the same command continues from there" in result.stderr
     again = subprocess.run(command(*words), capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     assert_same(Store("store.sqlite"), whole)

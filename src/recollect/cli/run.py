@@ -79,7 +79,7 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Train every run of a study that the store does not have yet; after an interruption, the same command goes on.
+    """Train every run of a study that the store does not have yet; after an interruption, the same command continues.
 
     Ctrl-C, SIGTERM and SIGHUP take a snapshot first. Code compiled for a GPU is kept in $RECOLLECT_CACHE (~/.cache/recollect),
     at most $RECOLLECT_CACHE_GB (20).

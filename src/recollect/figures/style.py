@@ -30,7 +30,7 @@ def style() -> Iterator[None]:
 
 
 CAPTION = "caption"
-"""Marks the small print in a figure."""
+"""Marks the caption in a figure."""
 FORMATS: dict[str, dict[str, Any]] = {
     "png": {"dpi": 160}, "svg": {"metadata": {"Date": None}}, "pdf": {"metadata": {"CreationDate": None}},
 }  # fmt: skip
@@ -56,7 +56,7 @@ def new_figure(width: float = 7.0, height: float = 4.4) -> Picture:
 
 
 def add_caption(figure: Figure, text: str) -> None:
-    """Small print under the drawing."""
+    """The caption under the drawing."""
     width, height = figure.get_size_inches()
     lines = textwrap.wrap(text, int(width * 17.5))
     figure.text(0.01, 0.01, "\n".join(lines), fontsize=7.5, color="#444444", va="bottom", gid=CAPTION)
@@ -89,7 +89,7 @@ def show_text(figure: Figure) -> None:
 
 
 def fit(figure: Figure, columns: int) -> None:
-    """Make a figure as wide as one or two columns of a page, without its title and small print, which a page's own caption has.
+    """Make a figure as wide as one or two columns of a page, without its title and caption, which a page's own caption has.
 
     Text and lines shrink less than the figure, text to 7 points or so. In one column legends stand under the drawing.
     """

@@ -61,7 +61,7 @@ class Checkpoints:
         return None
 
     def save(self, runs: list[str], data: bytes) -> None:
-        """Keep a snapshot of these runs, whole or not at all, and let go of the older ones."""
+        """Keep a snapshot of these runs, whole or not at all, and remove the older ones."""
         path = self.folder / f"{digest(sorted(runs))}{_ENDING}"
         with write_errors(self.folder):
             write_whole(path, data + hashlib.sha256(data).digest())

@@ -1,7 +1,7 @@
 """Trained models: a run of a store as a folder that can be loaded, moved and shared.
 
-Weights are there where the study was run to keep them. A run is its specification, so those of any other are had by training
-it again: on the CPU to the bit, on a GPU within its tolerance. The folder holds
+A store has weights where the study was run with `keep_weights`. Other runs are trained again from their specification: on the
+CPU to the bit, on a GPU within its tolerance. The folder holds
 
     model.safetensors   the trained parameters
     spec.json           the whole specification of the run, how it ended, and with which versions

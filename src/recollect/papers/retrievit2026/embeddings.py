@@ -75,12 +75,12 @@ def shown_embeddings(evidence: Evidence, name: str, share: float = 1.0) -> np.nd
 
 def shown_seeds(evidence: Evidence, names: Sequence[str]) -> str:
     """Which seeds are drawn, and how accurate they are."""
-    told = [
+    shown_seeds = [
         f"{TITLES[name]} {row['train.seed']} ({row['accuracy']:.2f})"
         for name in names
         for row in shown(evidence, name).to_dict("records")
     ]
-    return f"Seeds shown (accuracy): {', '.join(told)}." if told else ""
+    return f"Seeds shown (accuracy): {', '.join(shown_seeds)}." if shown_seeds else ""
 
 
 def over_seeds(found: list[np.ndarray], what: Callable[[np.ndarray], float], name: str) -> Estimate:
