@@ -102,7 +102,7 @@ def fit(figure: Figure, columns: int) -> None:
         text.remove()
     figure.suptitle("")
     for text in figure.findobj(Text):
-        text.set_fontsize(text.get_fontsize() * min(1.0, max(share, 0.7)))  # pyright: ignore[reportAttributeAccessIssue]
+        text.set_fontsize(text.get_fontsize() * min(1.0, max(share, 0.7)))  # pyright: ignore
     for line in figure.findobj(Line2D):
         line.set(linewidth=line.get_linewidth() * min(1, share), markersize=line.get_markersize() * min(1, share))  # pyright: ignore
     figure.set_size_inches(COLUMNS[columns], height * max(share, 0.55))
@@ -117,7 +117,10 @@ def _legends_below(figure: Figure) -> None:
         legend = axes.get_legend()
         if legend is None:
             continue
-        labels, handles = [text.get_text() for text in legend.get_texts()], legend.legend_handles
+        labels, handles = (
+            [text.get_text() for text in legend.get_texts()],
+            [handle for handle in legend.legend_handles if handle],
+        )
         legend.remove()
         side_by_side = 2 if max(map(len, labels)) <= 24 else 1
         rows = sum(label.count("\n") + 1 for label in labels) / side_by_side

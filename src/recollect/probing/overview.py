@@ -30,7 +30,7 @@ def overview(runs: pd.DataFrame) -> pd.DataFrame:
 def _steps(runs: pd.DataFrame) -> float:
     """The fewest steps to 99 %, over the rates at which every seed reaches it."""
     by_rate = runs.assign(solved=runs["status"] == "solved").groupby("train.lr").agg({"solved": "all", "step": "mean"})
-    return float(by_rate.loc[by_rate["solved"], "step"].min()) if by_rate["solved"].any() else float("nan")
+    return float(by_rate.loc[by_rate["solved"].astype(bool), "step"].min())
 
 
 def state_figure(table: pd.DataFrame) -> Figure:

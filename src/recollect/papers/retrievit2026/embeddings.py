@@ -61,7 +61,7 @@ def _tables(evidence: Evidence, name: str, ids: list[str], share: float, table: 
 def shown(evidence: Evidence, name: str) -> pd.DataFrame:
     """The run that is drawn, as a frame of at most one row: of those that have learnt, the most accurate."""
     runs = view(evidence)
-    return best_learnt(runs.loc[runs["name"] == name])[:1]
+    return best_learnt(runs.loc[runs["name"] == name]).head(1)
 
 
 def shown_embeddings(evidence: Evidence, name: str, share: float = 1.0) -> np.ndarray | None:
