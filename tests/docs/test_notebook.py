@@ -69,5 +69,6 @@ def test_a_result_shows_as_a_table(cells):
 
 
 def test_a_plot_shows_as_a_picture(cells):
-    assert shown(cells[4], "image/png")
+    (figure,) = shown(cells[4], "application/vnd.plotly.v1+json")
+    assert len(figure["data"]) >= 3
     assert shown(cells[5], "text/plain") == ["9"]

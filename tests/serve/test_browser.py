@@ -97,7 +97,7 @@ def test_curves_grow_without_a_reload(browser, address, store, made):
             points = {run.id: {"step": step, "examples": 8 * step, "accuracy": step / 120} for run in runs}
             writer.add_measured(runs, Measured(step, 120, {}, points=points))
             began = time.monotonic()
-            last = "(document.querySelector('#chart .js-plotly-plot')?.data || []).flatMap(t => [...(t.x || [])])"
+            last = "(document.querySelector('#chart .js-plotly-plot')?._fullData || []).flatMap(t => [...(t.x || [])])"
             page.wait_for_function(f"{last}.includes({step})", timeout=20_000)
             if step > 20:
                 assert time.monotonic() - began < 5, "seconds after it was measured"

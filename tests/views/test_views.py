@@ -87,7 +87,7 @@ def test_colours_belong_to_the_mixer():
 def test_markup_in_names_is_text(frames):
     runs = frames.runs.assign(configuration=EVIL, model=EVIL)
     for name in ("window", "heatmap", "parallel"):
-        assert "<a href" not in plot(name, Frames(runs, frames.curves, frames.slices)).to_json()
+        assert "<a href" not in plot(name, Frames(runs, frames.curves, frames.slices), title=EVIL).to_json()
 
 
 def test_what_is_not_offered_is_refused_with_the_nearest(frames):

@@ -73,10 +73,19 @@ def save(figure: Figure, stem: Path, formats: Sequence[str] = ("png", "svg"), co
     if columns:
         fit(figure, columns)
     paths = [stem.with_name(f"{stem.name}.{ending}") for ending in formats]
+    show_text(figure)
     for path, ending in zip(paths, formats, strict=True):
         with written_whole(path) as draft:
             figure.savefig(draft, **FORMATS[ending])
     return paths
+
+
+def show_text(figure: Figure) -> None:
+    """Have names with dollar signs shown as they are, and not read as formulas; the labels of ticks stay what they are."""
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        if "$" in text.get_text() and not text.get_text().startswith("$\\mathdefault{"):
+            text.set_parse_math(False)
 
 
 def fit(figure: Figure, columns: int) -> None:

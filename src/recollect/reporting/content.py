@@ -10,7 +10,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from recollect.analysis.window import THRESHOLD, windows
-from recollect.reporting.curves import curve_points
+from recollect.reporting.curves import SINGLE, curve_points
 from recollect.reporting.mixing import kept_mixing
 from recollect.reporting.words import question, unknowns
 from recollect.spec import SpecError, finite
@@ -25,13 +25,14 @@ from recollect.views.base import Frames, prepared
 from recollect.views.fields import measures, varying
 from recollect.views.tags import tag_table
 
-FEW, RESAMPLES = 100, 1000
-"""Configurations up to which windows have a bootstrap interval, and its draws."""
+RESAMPLES = 1000
+"""Draws of the bootstrap of windows, where a page has few enough runs for it."""
+_INTERVALS = ("interval_low", "interval_high", "sensitivity_low", "sensitivity_high", "loss_sensitivity_low",
+              "loss_sensitivity_high", "best_lr_low", "best_lr_high")  # fmt: skip
+"""What a bootstrap says of a window .."""
 _WINDOW = ("low", "high", "decades", "open_low", "open_high", "zoology_finds", "seeds", "rates", "seed_min", "seed_max",
-           "interval_low", "interval_high", "checkpoint_decades", "sensitivity", "sensitivity_low", "sensitivity_high",
-           "loss_sensitivity", "loss_sensitivity_low", "loss_sensitivity_high", "best_lr_low", "best_lr_high",
-           "diverged_low", "diverged_high")  # fmt: skip
-"""What the page says of a window."""
+           "checkpoint_decades", "sensitivity", "loss_sensitivity", "diverged_low", "diverged_high")  # fmt: skip
+""".. and what else the page says of it."""
 
 
 class Content:
@@ -99,15 +100,12 @@ class Content:
         """By study and configuration: accuracy at its best rate, and its window where rates vary."""
         rows: list[dict[str, Any]] = []
         runs = self.frames.runs
-        count = len(runs[["study", "configuration"]].drop_duplicates()) if len(runs) else 0
-        for name in self.names if count else []:
+        few = len(runs) <= SINGLE
+        resamples, told = (RESAMPLES, (*_WINDOW, *_INTERVALS)) if few else (1, _WINDOW)
+        for name in self.names if len(runs) else []:
             own = runs.loc[runs["study"] == name]
             swept = own["train.lr"].nunique() > 1
-            found = (
-                windows(own, threshold=self.frames.threshold, resamples=RESAMPLES if count <= FEW else 1)
-                if swept
-                else None
-            )
+            found = windows(own, threshold=self.frames.threshold, resamples=resamples) if swept else None
             by_name = found.set_index("configuration").to_dict("index") if found is not None else {}
             for label, group in own.groupby("configuration", sort=False):
                 best = group.loc[group["at_best"]]
@@ -117,7 +115,7 @@ class Content:
                     "highest": max(accuracy), "best_rate": float(best["train.lr"].iloc[0]), "runs": len(group),
                     "diverged": int((group["status"] == "diverged").sum()),
                     **{size: finite(first[size].tolist()[0]) for size in ("parameters", "state_size")},
-                    **{key: finite(by_name[label][key]) for key in _WINDOW if label in by_name},
+                    **{key: finite(by_name[label][key]) for key in told if label in by_name},
                 })  # fmt: skip
         return rows
 

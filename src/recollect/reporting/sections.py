@@ -52,6 +52,8 @@ def configurations_section(rows: list[dict[str, Any]], threshold: float, several
 
     attributes = [f'data-study="{escape(row["study"])}"' for row in rows]
     note = f"At each one's best learning rate. Window: decades of learning rate with a mean accuracy of at least {threshold:g}."
+    if any("decades" in row for row in rows) and not any("interval_low" in row for row in rows):
+        note += " Intervals over seeds are left out: there are too many runs."
     return (
         f'<section id="configurations"><h2>Configurations</h2><p class="soft">{note}</p>'
         f"{table(_HEADS, map(cells, rows), attributes, 'Configurations')}</section>"

@@ -35,6 +35,8 @@ _THEME = """(clicks, now) => {
 def make_app(paths: list[Path], host: str, token: str = "") -> Dash:
     """The application over these stores."""
     live = Live(paths)
+    live.version()
+    live.frames(list(live.studies())[-1:])  # a large store takes seconds to read: before somebody waits for it
     app = Dash("recollect", title="recollect", update_title="", serve_locally=True, include_assets_files=False)
     guard(app.server, host, token)
     app.index_string = _index()

@@ -68,7 +68,7 @@ def mean_curves(points: Frame, ended: set[str], y: str) -> Frame:
     parts = []
     for line, own in points.groupby("line", sort=False):
         last = own.groupby("run")["x"].max()
-        values = own.pivot_table(index="x", columns="run", values=y, dropna=False).ffill()
+        values = own.pivot(index="x", columns="run", values=y).sort_index().ffill()
         for run in [run for run in values if run not in ended]:
             values.loc[values.index > last[run], run] = np.nan
         summary = {

@@ -1,5 +1,6 @@
 """One look for every view, on light and on dark: colours belong to the mixer, as in the static figures."""
 
+import html
 from collections.abc import Sequence
 from typing import Any
 
@@ -78,7 +79,9 @@ def set_theme(figure: go.Figure, theme: str, title: str = "") -> go.Figure:
             paint(trace, palette[trace.meta["colour"]], faint)
     figure.update_shapes(line_color=THEMES[theme]["soft"])
     if title:
-        figure.update_layout(title={"text": title, "x": 0.01, "font": {"size": 16}}, margin={"t": 48})
+        figure.update_layout(
+            title={"text": html.escape(title, quote=False), "x": 0.01, "font": {"size": 16}}, margin={"t": 48}
+        )
     return figure
 
 

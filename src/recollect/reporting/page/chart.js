@@ -54,9 +54,8 @@ function lineLayout(lines, x, y) {
 function addWindows(lines, traces, layout) {
   const xs = [...lines.values()].flat().map((p) => p.x), [low, high] = [Math.log10(Math.min(...xs)) - 0.06, Math.log10(Math.max(...xs)) + 0.06];
   const rule = (at) => ({ type: "line", layer: "below", line: { color: tone("soft"), width: 1, dash: "dot" }, ...at });
-  const inside = DATA.zoology.filter((rate) => low <= Math.log10(rate) && Math.log10(rate) <= high);
   layout.shapes = [rule({ xref: "paper", x0: 0, x1: 1, y0: DATA.threshold, y1: DATA.threshold }),
-    ...inside.map((x) => rule({ yref: "paper", x0: x, x1: x, y0: 0, y1: 1 }))];
+    ...DATA.zoology.filter((rate) => 10 ** low <= rate && rate <= 10 ** high).map((x) => rule({ yref: "paper", x0: x, x1: x, y0: 0, y1: 1 }))];
   if (layout.xaxis.type === "log") layout.xaxis.range = [low, high];
   if (S.lines !== "configuration" || S.filter) return;
   const look = looks([...lines.keys()]), own = (row) => named(row.configuration, row.study);
@@ -64,8 +63,7 @@ function addWindows(lines, traces, layout) {
   const height = 0.022 * (rows.length + 1);
   for (const [i, row] of rows.entries()) {
     const name = own(row);
-    if (hidden.has(name)) continue;
-    traces.push({ type: "scatter", x: [row.low, row.high], y: [-i, -i], yaxis: "y2", mode: "lines", line: { color: look.get(name).colour, width: 6 }, name: safe(name),
+    if (!hidden.has(name)) traces.push({ type: "scatter", x: [row.low, row.high], y: [-i, -i], yaxis: "y2", mode: "lines", line: { color: look.get(name).colour, width: 6 }, name: safe(name),
       showlegend: false, text: `window: ${short(row.decades)} decades, ${valueText(row.low)} to ${valueText(row.high)}`, hovertemplate: "%{text}<extra></extra>" });
   }
   Object.assign(layout.yaxis, { domain: [height + 0.01, 1], tickvals: [0, 0.2, 0.4, 0.6, 0.8, 1] });
@@ -92,8 +90,8 @@ function parallelChart(runs, view) {
     if (!known.every((value) => typeof value === "number" || missing(value)))
       return { label, values: values.map((value) => known.indexOf(value)), tickvals: known.map((_, k) => k), ticktext: known.map((value) => safe(String(value).slice(0, 18))) };
     if (field === S.y || !logarithmic(known)) return { label, values, ...(isShare(field) ? { range: [0, 1] } : {}), ...(known.length <= 12 && field !== S.y ? { tickvals: known } : {}) };
-    const ticks = known.length <= 8 ? known : [known[0], known.at(-1)];
-    return { label, values: values.map(Math.log10), tickvals: ticks.map(Math.log10), ticktext: ticks.map(valueText) };
+    if (known.length > 8) known.splice(1, known.length - 2);
+    return { label, values: values.map(Math.log10), tickvals: known.map(Math.log10), ticktext: known.map(valueText) };
   });
   drawn = { head: ["id", ...fields], rows: runs.map((i) => [DATA.runs.id[i], ...fields.map((field) => DATA.runs[field][i])]) };
   const ends = isShare(S.y) ? { cmin: 0, cmax: 1 } : {}, layout = { ...DATA.style.layout[theme()], margin: { l: 110, r: 40, t: 56, b: 24 } };

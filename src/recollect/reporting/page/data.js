@@ -37,10 +37,8 @@ function matcher(text) {
     const [, name, sign, wanted] = word.match(/^([\w.]+?)(>=|<=|!=|>|<|=)(.+)$/) || [], own = name && field(name);
     if (!own) return (i) => searched.some((f) => String(DATA.runs[f][i]).toLowerCase().includes(word));
     const same = (value) => (typeof value === "number" ? value === Number(wanted) : String(value).toLowerCase().includes(wanted));
-    return (i) => {
-      const value = DATA.runs[own][i];
-      return sign in compare ? !missing(value) && compare[sign](value, Number(wanted)) : same(value) === (sign === "=");
-    };
+    const values = DATA.runs[own];
+    return (i) => (sign in compare ? !missing(values[i]) && compare[sign](values[i], Number(wanted)) : same(values[i]) === (sign === "="));
   });
   return (i) => tests.every((test) => test(i));
 }

@@ -37,9 +37,8 @@ function choose(change) {
 }
 
 function fillControls() {
-  const choices = (view()?.choices || []).filter((choice) => choice.options.length > 1);
   $("views").replaceChildren(...DATA.views.map((one) => el("button", { type: "button", "data-view": one.name, click: () => choose({ view: one.name }) }, one.title)));
-  $("choices").replaceChildren(...choices.map((choice) => {
+  $("choices").replaceChildren(...(view()?.choices || []).filter((choice) => choice.options.length > 1).map((choice) => {
     const select = el("select", { name: choice.name, change: () => choose({ [choice.name]: select.value }) }, ...choice.options.map(([value, text]) => el("option", { value }, text)));
     return el("label", {}, choice.label, select);
   }));
@@ -90,15 +89,13 @@ function fillRuns(runs, most = 25) {
 async function copied(button, text) {
   await navigator.clipboard.writeText(text);
   $("spoken").textContent = `${text} copied`;
-  button.classList.add("copied");
-  setTimeout(() => button.classList.remove("copied"), 900);
+  button.animate([{ color: "var(--good)", transform: "scale(1.08)" }, {}], 900);
 }
 
 function saveCsv(name, head, rows) { // a spreadsheet must not take a text for a formula
   const cell = (value) => (typeof value === "number" ? String(value) : missing(value) ? "" : `"${String(value).replace(/^([=+\-@\t\r])/, "'$1").replaceAll('"', '""')}"`);
   const text = [head, ...rows].map((row) => row.map(cell).join(",")).join("\r\n");
-  const link = el("a", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: `${name}.csv` });
-  link.click();
+  el("a", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: `${name}.csv` }).click();
 }
 
 function saveImage(format) {
@@ -110,15 +107,13 @@ function saveImage(format) {
 function readPoint(event) { // arrow keys: along a line, and from line to line
   const way = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[event.key], { data, layout } = $("chart");
   const lines = (data || []).map((trace, k) => [trace, k]).filter(([trace]) => trace.hovertemplate && (trace.y || trace.z));
-  if (!way || !lines.length) return;
-  event.preventDefault();
+  if (!way || !lines.length || event.preventDefault()) return;
   place[0] = (place[0] + way[0] + lines.length) % lines.length;
   const [trace, k] = lines[place[0]], flat = trace.z ? trace.z.flat() : trace.y, wide = trace.z ? trace.x.length : flat.length;
   place[1] = Math.min(Math.max(place[1] + way[1] + (trace.z ? way[0] * wide : 0), 0), flat.length - 1);
   const [row, column] = [Math.floor(place[1] / wide), place[1] % wide];
   Plotly.Fx.hover("chart", trace.z ? { xval: column, yval: row } : [{ curveNumber: k, pointNumber: place[1] }]);
-  const where = trace.z ? trace.y[row] : trace.name;
-  $("spoken").textContent = `${where}, ${layout.xaxis.title.text} ${trace.x[column]}: ${short(flat[place[1]])}${trace.customdata ? `, ${trace.customdata[place[1]]}` : ""}`;
+  $("spoken").textContent = `${trace.z ? trace.y[row] : trace.name}, ${layout.xaxis.title.text} ${trace.x[column]}: ${short(flat[place[1]])}${trace.customdata ? `, ${trace.customdata[place[1]]}` : ""}`;
 }
 
 function sortable(table) {
