@@ -101,7 +101,7 @@ class Content:
         rows: list[dict[str, Any]] = []
         runs = self.frames.runs
         few = len(runs) <= SINGLE
-        resamples, told = (RESAMPLES, (*_WINDOW, *_INTERVALS)) if few else (1, _WINDOW)
+        resamples, keys = (RESAMPLES, (*_WINDOW, *_INTERVALS)) if few else (1, _WINDOW)
         for name in self.names if len(runs) else []:
             own = runs.loc[runs["study"] == name]
             swept = own["train.lr"].nunique() > 1
@@ -115,7 +115,7 @@ class Content:
                     "highest": max(accuracy), "best_rate": float(best["train.lr"].iloc[0]), "runs": len(group),
                     "diverged": int((group["status"] == "diverged").sum()),
                     **{size: finite(first[size].tolist()[0]) for size in ("parameters", "state_size")},
-                    **{key: finite(by_name[label][key]) for key in told if label in by_name},
+                    **{key: finite(by_name[label][key]) for key in keys if label in by_name},
                 })  # fmt: skip
         return rows
 
