@@ -73,7 +73,7 @@ def set_theme(figure: go.Figure, theme: str, title: str = "") -> go.Figure:
         raise SpecError(f"theme {theme!r}: {nearest(theme, THEMES)}")
     shared, palette = layout(theme), colours(theme)
     figure.layout.template = go.layout.Template(layout=shared)
-    traces: tuple[Any, ...] = figure.data
+    traces: Any = figure.data
     faint = 0.14 if sum(bool(trace.fill) for trace in traces if "fill" in trace) <= FEW else 0.07
     for trace in traces:
         if isinstance(trace.meta, dict) and "colour" in trace.meta:
