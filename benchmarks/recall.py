@@ -4,7 +4,7 @@
 
 MQAR (32, 4) with 64 tokens, width 64, MLPs, head not tied, batch 32, at most 700 steps, ends at 95 %; two learning rates
 (1e-3 and 3e-3 for attention, 3e-3 and 1e-2 for the others), one seed. Each cell is the best rate's: steps to 95 %, or the
-accuracy reached. Interrupted, the same command goes on.
+accuracy reached. Interrupted, the same command continues.
 """
 
 import argparse

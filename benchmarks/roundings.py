@@ -4,7 +4,7 @@
 
 MQAR (16, 4) with 64 tokens, one layer of attention with a convolution on k, width 32; 3,000 steps of batch 32 at a constant rate,
 three rates, eight seeds; each variant trains the same runs. A row tells the accuracies at the end, seed by seed. Interrupted,
-the same command goes on.
+the same command continues.
 """
 
 import argparse

@@ -18,7 +18,7 @@ own beside the two studies `probe`.
 - **Best accuracy** is the mean over seeds at the best rate. A run ends as soon as it recalls 99 % of its validation rows.
 - **Window**: the decades of learning rate over which the mean reaches 95 %; `≥` where it goes on beyond the rates tried.
 - **Sensitivity**: how much accuracy a rate drawn from 3e-4 to 1e-1 costs over the best one, on average.
-- **Steps to 99 %**: mean over seeds, at the rate at which all seeds get there soonest.
+- **Steps to 99 %**: mean over seeds, at the rate at which all seeds need the fewest steps.
 - **State**: numbers that the model carries from token to token at the end of a row, all layers; attention's grows with the row.
 
 The page is written by `python docs/atlas.py`.

@@ -97,3 +97,29 @@ def test_no_file_is_longer_than_three_hundred_lines():
     long = {str(path.relative_to(SOURCE)): lines for path in SOURCE.rglob("*.py")
             if (lines := len(path.read_text().splitlines())) > 300 and "triton" not in path.parts}  # fmt: skip
     assert not long
+
+
+def test_no_private_attribute_of_a_mixer_is_read_outside_of_mixers():
+    """Only a mixer itself, or one that derives from it, reads its attributes with a leading underscore."""
+    own = {name for path in (SOURCE / "mixers").glob("*.py") for name in _private_names(path)}
+    wrong = []
+    for path in SOURCE.rglob("*.py"):
+        mixer = "mixers" in path.relative_to(SOURCE).parts
+        known = set() if mixer else _private_names(path)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr in own - known:
+                through_self = isinstance(node.value, ast.Name | ast.Call) and ast.unparse(node.value) in (
+                    "self",
+                    "super()",
+                )
+                if not (mixer and through_self):
+                    wrong.append(f"{path.relative_to(SOURCE)}:{node.lineno}: {ast.unparse(node)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def _private_names(path: Path) -> set[str]:
+    """The private methods and attributes that a file defines."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    names |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    return {name for name in names if name.startswith("_") and not name.startswith("__")}

@@ -104,7 +104,7 @@ def test_a_summary_has_a_row_per_configuration_in_every_format(made):
 def test_plot_writes_the_picture_asked_for(made, tmp_path, ending):
     path = tmp_path / f"fig.{ending}"
     recollect("plot", "large", "--x", "width", "--lines", "mixer", "--to", path, "--size", "5x3", "--store", made)
-    start = {"pdf": b"%PDF", "svg": b"<?xml", "png": b"\x89PNG", "html": b"<html"}[ending]
+    start = {"pdf": b"%PDF", "svg": b"<?xml", "png": b"\x89PNG", "html": b"<!doctype html>"}[ending]
     assert path.read_bytes().startswith(start)
 
 

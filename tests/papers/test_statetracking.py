@@ -66,7 +66,7 @@ def test_groups_that_a_scale_does_not_have_are_left_open(made_up):
     evidence = longer(made_up, item, lambda run: 1.0)
     others = [claim for claim in item.claims if claim.name.split("-")[-1] in ("s4", "a5", "s5")]
     assert len(others) == 3
-    assert {judge(claim, evidence).answer for claim in others} == {"runs are missing"}
+    assert {judge(claim, evidence).answer for claim in others} == {"not seen at this scale"}
 
 
 def test_the_rate_is_the_one_that_is_best_on_longer_rows(made_up):

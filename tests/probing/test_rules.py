@@ -71,7 +71,7 @@ BAD = {
     ("mixers.py:Sound", "--against", "kda,deltane"): r"unknown mixer 'deltane': did you mean 'deltanet'",
     ("mixers.py:Sound", "--require", "window=1"): r"require 'window=1': write a measure, >=, <=, > or <, and a number",
     ("mixers.py:Sound", "--require", "widow>=1"): r"unknown measure 'widow': did you mean 'window'",
-    ("mixers.py:Sound", "--require", "window>=1", "--no-train"): r"the probe is told not to train",
+    ("mixers.py:Sound", "--require", "window>=1", "--no-train"): r"the probe does not train",
     ("mixers.py:Sound", "--positions", "rotary"): r"positions 'rotary' act inside attention",
     ("mixers.py:Sound", "--layers", "0"): r"--layers.*greater than or equal to 1",
 }

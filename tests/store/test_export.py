@@ -145,7 +145,7 @@ def test_what_cannot_be_exported_is_said_in_one_line(store, exported, tmp_path):
 
 def test_a_beginning_that_two_runs_share_is_refused(store):
     ids = sorted(store.done())
-    with store.writing() as writer, writer._transaction() as db:
+    with store.writing() as writer, writer.transaction() as db:
         db.execute("UPDATE runs SET id = ? WHERE id = ?", (ids[0][:6] + "x" * 10, ids[1]))
     try:
         with pytest.raises(StoreError, match=f"2 runs in .* begin with '{ids[0][:6]}'"):
@@ -153,7 +153,7 @@ def test_a_beginning_that_two_runs_share_is_refused(store):
         with pytest.raises(SpecError, match="cannot be trained again"):
             find(ids[0][:6] + "x", store)
     finally:
-        with store.writing() as writer, writer._transaction() as db:
+        with store.writing() as writer, writer.transaction() as db:
             db.execute("UPDATE runs SET id = ? WHERE id = ?", (ids[1], ids[0][:6] + "x" * 10))
 
 

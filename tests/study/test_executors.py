@@ -81,7 +81,7 @@ def test_a_worker_that_is_silent_for_long_is_told_of_and_waited_for(here, monkey
             study(), store=Store("one.sqlite", create=True), executor=workers, cohort=3, sinks=[watch], progress=False
         )
     assert outcome.ended == {"finished": 4, "diverged": 2}
-    assert any(note.startswith("nothing heard of 3 runs of attention") for note in notes), notes
+    assert any(note.startswith("no report from 3 runs of attention") for note in notes), notes
 
 
 def test_a_killed_worker_is_replaced_and_its_cohort_goes_on_from_its_snapshot(here):

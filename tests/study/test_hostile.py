@@ -140,9 +140,7 @@ def assert_attention_as_alone(store: Store, alone: Store) -> None:
 def failed(store: Store) -> dict[str, str]:
     """The error of each model that failed."""
     return {
-        run.model.title.removeprefix("hostile.py:"): store.failed()[run.id].error
-        for run in Study.load("s.yaml").runs()
-        if run.id in store.failed()
+        run.model.title: store.failed()[run.id].error for run in Study.load("s.yaml").runs() if run.id in store.failed()
     }
 
 
@@ -197,7 +195,7 @@ def test_every_kind_of_misbehaviour_at_once(here, alone):
     assert_attention_as_alone(store, alone)
     assert set(failed(store)) == {*ENDING, "Leak", "Loop"}, failed(store)
     assert "memory" in failed(store)["Leak"].lower()
-    assert set(runs_frame(store, "s")["model"]) == {"attention", *(f"hostile.py:{name}" for name in ENDURED)}
+    assert set(runs_frame(store, "s")["model"]) == {"attention", *ENDURED}
 
 
 def test_a_change_on_import_reaches_no_other_run(here, alone):

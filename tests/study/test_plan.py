@@ -23,7 +23,7 @@ TRAIN = {"steps": 10, "batch": 8, "eval_every": 4, "eval_rows": 16, "test_rows":
 
 
 class Shy(nn.Module):
-    """A mixer of a user's own that does not tell its operations."""
+    """A mixer of a user's own that does not count its operations."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -105,7 +105,7 @@ def test_a_few_timed_steps_foretell_a_run(store):
 
 def test_a_mixer_that_does_not_tell_its_operations_is_warned_of():
     plan = plan_of(study(model={"mixer": f"{__file__}:Shy", "width": 16, "layers": 1}), None, "cpu", 8)
-    assert any("does not tell its operations" in warning for warning in plan.warnings)
+    assert any("does not count its operations" in warning for warning in plan.warnings)
     assert plan.total("flops") > 0
 
 

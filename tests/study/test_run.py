@@ -56,7 +56,7 @@ def test_a_grid_is_expanded_once_per_command(tmp_path, monkeypatch, expanded, wo
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s.yaml").write_text(study().to_yaml())
-    monkeypatch.setattr(demo, "demo_study", study)
+    monkeypatch.setattr(demo, "demo_study", lambda quick: study())
     monkeypatch.setattr("recollect.study.executors.sharing.cores", lambda: 1)
     monkeypatch.setattr(sys, "argv", ["recollect", *words])
     with pytest.raises(SystemExit) as ended:

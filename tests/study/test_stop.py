@@ -140,13 +140,13 @@ def test_a_second_interrupt_ends_at_once(here):
     process.send_signal(signal.SIGINT)
     _, problems = process.communicate(timeout=10)
     assert process.returncode == 130
-    assert problems.strip().endswith("stopped; what has ended is kept, and the same command goes on from here")
+    assert problems.strip().endswith("stopped; what has ended is saved, and the same command continues from here")
 
 
 def test_after_its_time_a_study_stops_and_goes_on(here, whole):
     study, store = Study.load("s.yaml"), Store("store.sqlite", create=True)
-    with pytest.raises(Stopped, match=r"stopped after 0\.05 seconds, as asked: 0 runs .* 2 start anew") as stopped:
-        run(study, store=store, device="cpu", workers=1, cohort=2, stop_after=0.05, progress=False)
+    with pytest.raises(Stopped, match=r"stopped after 0\.5 seconds, as requested: 0 runs .* 2 start anew") as stopped:
+        run(study, store=store, device="cpu", workers=1, cohort=2, stop_after=0.5, progress=False)
     assert stopped.value.exit_code == 75
     run(study, store=store, device="cpu", workers=1, cohort=2, stop_after=600, progress=False)
     assert_same(store, whole)

@@ -69,11 +69,11 @@ def _only_value(part: pd.DataFrame, name: str) -> str | None:
 
 def _labels(part: pd.DataFrame, fields: Sequence[str]) -> list[str]:
     """The model, and the fields that tell runs apart; those of its mixer are in the model's name already."""
-    told = [name for name in fields if not name.startswith("model.mixer") and name in part]
-    columns = [part["model"], *(part[name] for name in told)]
+    others = [name for name in fields if not name.startswith("model.mixer") and name in part]
+    columns = [part["model"], *(part[name] for name in others)]
     return [
         ", ".join(
-            [str(model), *(f"{name.partition('.')[2]}={value}" for name, value in zip(told, values, strict=True))]
+            [str(model), *(f"{name.partition('.')[2]}={value}" for name, value in zip(others, values, strict=True))]
         )
         for model, *values in zip(*columns, strict=True)
     ]

@@ -21,7 +21,7 @@ app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich")
 
 class _Plain(Console):
     """A console that shows every text as it is. Names come from study files and stores, which may be from elsewhere: they are
-    not read as markup, and control characters, with which a terminal could be told to do things, are shown as escapes."""
+    not read as markup, and control characters, which a terminal could execute, are shown as escapes."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         if not text.isprintable():
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def _main() -> None:
-    """Run a command; what a user can mend becomes one line and an exit code."""
+    """Run a command; an error that a user can fix becomes one line and an exit code."""
     for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup has SIGHUP ignored
             signal.signal(number, signal.default_int_handler)  # a request to end is treated as Ctrl-C is
@@ -63,10 +63,10 @@ def _main() -> None:
         code = _called()
         if code == 130:  # what typer makes of Ctrl-C
             raise KeyboardInterrupt
-        sys.stdout.flush()  # a full disk is told here, and not by the interpreter when it ends
+        sys.stdout.flush()  # reports a full disk here, and not in the interpreter when it ends
         sys.exit(code)
     except (KeyboardInterrupt, typer.Abort):
-        problems.print("stopped; what has ended is kept, and the same command goes on from here")
+        problems.print("stopped; what has ended is saved, and the same command continues from here")
         sys.exit(130)
     except Stopped as stop:
         problems.print(str(stop), soft_wrap=True)

@@ -68,8 +68,8 @@ def atlas(
     for study in studies:
         rows = table.loc[table["study"] == study.name]
         if len(rows):
-            told = "made on {made} on {hardware}".format(**made[study.name])
-            console.print(atlas_table(overview(rows), f"{study.name}: {told}"))
+            origin = "made on {made} on {hardware}".format(**made[study.name])
+            console.print(atlas_table(overview(rows), f"{study.name}: {origin}"))
         elif task:
             console.print(
                 f"the table has no runs of {study.name}; recollect atlas {task} --scale {scale} --train trains them"

@@ -7,6 +7,7 @@ import typer
 
 from recollect.cli.app import app, console, help_alone
 from recollect.spec import SpecError
+from recollect.spec.output import output_errors, written_whole
 
 import_app = typer.Typer()
 app.add_typer(import_app, name="import")
@@ -32,8 +33,10 @@ def zoology(
     if out.exists():
         raise SpecError(f"{out} is there already; name another with -o")
     found = import_zoology(config, trust)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(found.text)
+    with output_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(out) as draft:
+        draft.write_text(found.text)
     left = sum(found.left_out.values())
     console.print(f"{out}: {found.runs - left} of {found.runs} runs of {config}", markup=False, soft_wrap=True)
     for path, fates in found.fates.lines.items():

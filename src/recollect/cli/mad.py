@@ -36,7 +36,7 @@ def mad(
     cohort: CohortOption = 0,
     stop_after: StopAfterOption = "",
 ) -> None:
-    """A mixer's accuracy on MAD's six tasks and its score, beside what papers report. Stopped, the same command goes on.
+    """A mixer's accuracy on MAD's six tasks and its score, beside what papers report. Stopped, the same command continues.
 
     Two layers of the mixer and a SwiGLU network, width 128, 200 epochs in each of 66 settings (with --quick: 6), the best of
     three learning rates and two weight decays. It is meant for a GPU.

@@ -35,14 +35,14 @@ def remove(
     yes: SureOption = False,
 ) -> None:
     """Remove studies, whose results stay unless --with-runs is given; or single runs by their id."""
-    from recollect.store.export import find
+    from recollect.store.export import lookup
     from recollect.store.manage import remove_runs, remove_study, runs_only_of
     from recollect.store.store import Store
 
     opened = Store(store)
     known, done = opened.studies(), opened.done()
     studies = [name for name in names if name in known]
-    runs = [find(name, opened).id for name in names if name not in known]
+    runs = [lookup(name, opened).id for name in names if name not in known]
     lost = [run for name in studies for run in runs_only_of(opened, name) if run in done] if with_runs else []
     what = [f"study {name}" for name in studies]
     what += [f"the results of {len({*lost, *runs})} runs"] if lost or runs else []

@@ -22,7 +22,7 @@ def merge(
     merged = bring(Store(store, create=True), others)
     console.print(f"{merged.added} runs added to {store}, {merged.same} were there with the same result")
     if merged.weights:
-        console.print(f"weights of {merged.weights} runs came along")
+        console.print(f"weights of {merged.weights} runs copied")
     if merged.studies:
         console.print(f"studies: {', '.join(merged.studies)}")
     if merged.differing:

@@ -55,7 +55,7 @@ StopAfterOption = Annotated[
     str,
     typer.Option(
         metavar="TIME",
-        help="Stop after 90s, 25m or 1h30m, with a snapshot and exit code 75; the same command goes on. Left out: never.",
+        help="Stop after 90s, 25m or 1h30m, with a snapshot and exit code 75; the same command continues. Left out: never.",
     ),
 ]
 TimeoutOption = Annotated[

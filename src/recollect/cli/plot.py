@@ -36,8 +36,10 @@ def plot(
 
     if to.suffix not in (endings := (*ENDINGS, ".html")):
         raise SpecError(f"cannot draw {to.name!r}: {nearest(to.suffix, endings)}")
-    runs = chosen(runs_frame(Store(store), study), where or ())
+    runs = runs_frame(Store(store), study)
+    runs = runs if runs.empty else chosen(runs, where or ())
     if to.suffix == ".html":
+        from recollect.spec.output import written_whole
         from recollect.views import plot as interactive
         from recollect.views.base import Frames
 
@@ -45,7 +47,8 @@ def plot(
             raise SpecError("no runs to draw")
         x, y, lines = (column(runs, name) for name in (x, y, lines))
         chart = {"name": "window", "y": y} if x == "train.lr" else {"name": "scaling", "x": x, "y": y}
-        interactive(**chart, frames=Frames(runs), title=title or study, lines=lines).write_html(to)
+        with written_whole(to) as draft:
+            interactive(**chart, frames=Frames(runs), title=title or study, lines=lines).write_html(draft)
     else:
         figure = plot_figure(runs, x, y, lines, title or study)
         if size:

@@ -1,4 +1,4 @@
-"""Telling others: report."""
+"""`recollect report`: one HTML file."""
 
 from pathlib import Path
 from typing import Annotated

@@ -56,16 +56,16 @@ def reproduce(
         str, typer.Option("--format", help="Of pictures: png, svg, pdf; several with commas.")
     ] = "png,svg",
     columns: Annotated[
-        int, typer.Option(min=0, max=2, help="Pictures for 1 or 2 columns of a page, without title and small print.")
+        int, typer.Option(min=0, max=2, help="Pictures for 1 or 2 columns of a page, without title and caption.")
     ] = 0,
     runs: Annotated[Path, typer.Option(help="Where --from-runs finds SCALE/PAPER/runs.csv.")] = Path(
         "docs/reproductions"
     ),
 ) -> None:
-    """Train what a figure, a table or a whole paper needs, draw it, and judge the claims it stands for.
+    """Train what a figure, a table or a whole paper needs, draw it, and judge its claims.
 
     At scale tiny an item of okpekpe2025 or retrievit2026 takes at most ten minutes on two cores, the papers an hour and half an
-    hour; small and medium need a GPU for one to two hours. `recollect papers` tells what each item costs.
+    hour; small and medium need a GPU for one to two hours. `recollect papers` prints the cost of each item.
     """
     from recollect.cli.tables import reproduction_plan_table, verdict_table
     from recollect.papers.reproduce import chosen, grids_of, plans, scales_in

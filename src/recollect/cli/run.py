@@ -33,9 +33,9 @@ from recollect.cli.options import (
 from recollect.spec import SpecError
 from recollect.study.sinks import SINKS
 
-NEXT = {
-    "The numbers": "results STUDY --summary", "All of it as one page": "report STUDY", "The same, live": "serve",
-}  # fmt: skip
+NEXT = """The numbers: recollect results {study} --summary --store {store}
+All of it as one page: recollect report {study} --store {store}
+The same, live: recollect serve {store}"""
 
 
 @app.command()
@@ -79,7 +79,7 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Train every run of a study that the store does not have yet; after an interruption, the same command goes on.
+    """Train every run of a study that the store does not have yet; after an interruption, the same command continues.
 
     Ctrl-C, SIGTERM and SIGHUP take a snapshot first. Code compiled for a GPU is kept in $RECOLLECT_CACHE (~/.cache/recollect),
     at most $RECOLLECT_CACHE_GB (20).
@@ -113,5 +113,4 @@ def run(
     if len(set(outcome.results("all")["train.lr"])) > 1:
         show_windows(outcome, study.name)
     tell_best(outcome)
-    for what, command in NEXT.items():
-        console.print(f"{what}: recollect {command} --store {store}".replace("STUDY", study.name), soft_wrap=True)
+    console.print(NEXT.format(study=study.name, store=store), soft_wrap=True)

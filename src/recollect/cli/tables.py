@@ -123,16 +123,16 @@ def plan_table(name: str, plan: "Plan", device: str, dollars_per_hour: float) ->
 
 
 def _lasting(seconds: float) -> str:
-    """A time as a person would say it."""
+    """A time in readable form."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"
 
 
 def results_table(frame: pd.DataFrame) -> Table:
-    """The columns that tell the runs apart, and what came of them."""
-    telling = ("id", "configuration", "status", "step", "accuracy", "best_accuracy", "parameters", "seconds")
-    columns = [c for c in (*telling, "train.lr", "train.seed") if c in frame] if "id" in frame else list(frame)
+    """The columns in which the runs differ, and their results."""
+    shown_first = ("id", "configuration", "status", "step", "accuracy", "best_accuracy", "parameters", "seconds")
+    columns = [c for c in (*shown_first, "train.lr", "train.seed") if c in frame] if "id" in frame else list(frame)
     shown = pd.DataFrame(frame, columns=columns).set_axis(
         [name.removeprefix("train.") for name in columns], axis="columns"
     )
@@ -180,7 +180,7 @@ def bench_table(frame: pd.DataFrame) -> Table:
 
 
 def number(x: float | None) -> str:
-    """A number for a person, also where there is none."""
+    """A number in readable form, also where there is none."""
     return "none" if x is None or x != x else f"{x:.4g}"
 
 

@@ -1,4 +1,4 @@
-"""Finished models behind one face: tokens and positions in, the likeliest next token at each of them out."""
+"""Finished models with one interface: tokens and positions in, the likeliest next token at each position out."""
 
 import importlib
 import re
@@ -16,13 +16,13 @@ from recollect.train.device import choose_device
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json")
-"""Files of which a folder with a tokenizer has at least one."""
+"""A folder with a tokenizer has at least one of these files."""
 _DOWNLOADED = ("*.json", "*.safetensors", "*.txt", "tokenizer.model")
 """Files that are downloaded: no code, and no weights in a format that can hold code."""
 
 
 class LanguageModel(ABC):
-    """A causal language model that is done with training."""
+    """A trained causal language model."""
 
     name: str
     device: torch.device
@@ -123,7 +123,7 @@ def open_hf(model: str | Path, device: str = "auto", precision: str = "float32")
     safely = {
         "local_files_only": True,
         "trust_remote_code": False,
-    }  # unless told so, transformers asks, and may run code
+    }  # by default transformers asks, and may run code
     try:
         loaded = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **safely)
         has_one = any((folder / name).is_file() for name in _TOKENIZERS)

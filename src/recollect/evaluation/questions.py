@@ -20,7 +20,7 @@ from recollect.tasks.ngram import SYMBOLS, NGram
 Item = str | tuple[str, int]
 """A mark by name, or a word: its kind, and which of the row's words of that kind."""
 Draw = Callable[[str], Stream]
-"""One stream a row, for a purpose."""
+"""One stream per row, for a purpose."""
 
 
 @dataclass(frozen=True)

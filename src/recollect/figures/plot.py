@@ -10,7 +10,9 @@ from recollect.analysis.columns import column
 from recollect.analysis.rates import with_accuracy
 from recollect.analysis.summary import at_best_rate
 from recollect.figures.panels import lines_figure, summary
+from recollect.figures.style import show_text
 from recollect.spec import SpecError, nearest
+from recollect.spec.output import output_errors, written_whole
 
 ENDINGS = (".pdf", ".svg", ".png")
 
@@ -50,5 +52,8 @@ def save_as(figure: Figure, path: Path) -> None:
     """Write a figure as PDF, SVG or PNG, by the file's ending."""
     if path.suffix not in ENDINGS:
         raise SpecError(f"cannot draw {path.name!r}: {nearest(path.suffix, ENDINGS)}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=160)
+    with output_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    show_text(figure)
+    with written_whole(path) as draft:
+        figure.savefig(draft, dpi=160)

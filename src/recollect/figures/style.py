@@ -30,7 +30,7 @@ def style() -> Iterator[None]:
 
 
 CAPTION = "caption"
-"""Marks the small print in a figure."""
+"""Marks the caption in a figure."""
 FORMATS: dict[str, dict[str, Any]] = {
     "png": {"dpi": 160}, "svg": {"metadata": {"Date": None}}, "pdf": {"metadata": {"CreationDate": None}},
 }  # fmt: skip
@@ -56,7 +56,7 @@ def new_figure(width: float = 7.0, height: float = 4.4) -> Picture:
 
 
 def add_caption(figure: Figure, text: str) -> None:
-    """Small print under the drawing."""
+    """The caption under the drawing."""
     width, height = figure.get_size_inches()
     lines = textwrap.wrap(text, int(width * 17.5))
     figure.text(0.01, 0.01, "\n".join(lines), fontsize=7.5, color="#444444", va="bottom", gid=CAPTION)
@@ -73,14 +73,23 @@ def save(figure: Figure, stem: Path, formats: Sequence[str] = ("png", "svg"), co
     if columns:
         fit(figure, columns)
     paths = [stem.with_name(f"{stem.name}.{ending}") for ending in formats]
+    show_text(figure)
     for path, ending in zip(paths, formats, strict=True):
         with written_whole(path) as draft:
             figure.savefig(draft, **FORMATS[ending])
     return paths
 
 
+def show_text(figure: Figure) -> None:
+    """Have names with dollar signs shown as they are, and not read as formulas; the labels of ticks stay what they are."""
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        if "$" in text.get_text() and not text.get_text().startswith("$\\mathdefault{"):
+            text.set_parse_math(False)
+
+
 def fit(figure: Figure, columns: int) -> None:
-    """Make a figure as wide as one or two columns of a page, without its title and small print, which a page's own caption has.
+    """Make a figure as wide as one or two columns of a page, without its title and caption, which a page's own caption has.
 
     Text and lines shrink less than the figure, text to 7 points or so. In one column legends stand under the drawing.
     """
@@ -93,7 +102,7 @@ def fit(figure: Figure, columns: int) -> None:
         text.remove()
     figure.suptitle("")
     for text in figure.findobj(Text):
-        text.set_fontsize(text.get_fontsize() * min(1.0, max(share, 0.7)))  # pyright: ignore[reportAttributeAccessIssue]
+        text.set_fontsize(text.get_fontsize() * min(1.0, max(share, 0.7)))  # pyright: ignore
     for line in figure.findobj(Line2D):
         line.set(linewidth=line.get_linewidth() * min(1, share), markersize=line.get_markersize() * min(1, share))  # pyright: ignore
     figure.set_size_inches(COLUMNS[columns], height * max(share, 0.55))
@@ -108,7 +117,10 @@ def _legends_below(figure: Figure) -> None:
         legend = axes.get_legend()
         if legend is None:
             continue
-        labels, handles = [text.get_text() for text in legend.get_texts()], legend.legend_handles
+        labels, handles = (
+            [text.get_text() for text in legend.get_texts()],
+            [handle for handle in legend.legend_handles if handle],
+        )
         legend.remove()
         side_by_side = 2 if max(map(len, labels)) <= 24 else 1
         rows = sum(label.count("\n") + 1 for label in labels) / side_by_side

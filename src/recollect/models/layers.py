@@ -63,7 +63,7 @@ class MLP(nn.Module):
 
 
 class Decoder(nn.Module):
-    """MAD's decoder (Poli et al. 2024), a non-expanding network that tells answers apart which are read at one place: x (batch,
+    """MAD's decoder (Poli et al. 2024), a non-expanding network for answers that are all read at one position: x (batch,
     answers, width), to which a code of the answer's number is added."""
 
     def __init__(self, spec: ModelSpec):

@@ -113,7 +113,7 @@ def reproduce(
         from_runs: a folder with reproductions by scale and paper, such as `docs/reproductions`: draw and judge again what it has
             from the runs kept there, without training and without a store.
         formats: of pictures: `png`, `svg`, `pdf`.
-        columns: 1 or 2 makes pictures as wide as one or two columns of a page, without title and small print.
+        columns: 1 or 2 makes pictures as wide as one or two columns of a page, without title and caption.
         device: where runs are trained and models measured.
         options: those of `recollect.run`: `executor`, `workers`, `cohort`, `progress` and others.
     """
@@ -152,7 +152,7 @@ def scales_in(what: str, folder: Path) -> list[Scale]:
 
 
 def _semantics(path: Path) -> int:
-    """The version of kept runs; 0 where there are none, 1 where none is told."""
+    """The version of the saved runs; 0 where there are none, 1 where none is recorded."""
     if not path.exists():
         return 0
     first = pd.read_csv(path, nrows=1)

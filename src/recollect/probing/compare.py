@@ -13,7 +13,7 @@ from recollect.probing.setting import RATES, Setting
 from recollect.train.spec import RunSpec
 
 LINES = 8
-"""Curves that a picture tells apart."""
+"""The most curves in a picture."""
 
 
 def beside_shipped(trained: pd.DataFrame, runs: list[RunSpec]) -> pd.DataFrame:

@@ -19,7 +19,7 @@ COLUMNS = (
 def overview(runs: pd.DataFrame) -> pd.DataFrame:
     """One row per model of one study, the widest windows first, then the highest accuracies.
 
-    `steps`: mean over seeds of the steps to 99 % at the rate at which all seeds get there soonest; NaN where there is none.
+    `steps`: mean over seeds of the steps to 99 % at the rate at which all seeds need the fewest; NaN where there is none.
     """
     found = windows(runs.assign(configuration=runs["model"])).set_index("configuration")
     sizes = runs.groupby("model")[["parameters", "state_size"]].first()
@@ -28,9 +28,9 @@ def overview(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _steps(runs: pd.DataFrame) -> float:
-    """The fewest steps to 99 %, over the rates at which every seed gets there."""
+    """The fewest steps to 99 %, over the rates at which every seed reaches it."""
     by_rate = runs.assign(solved=runs["status"] == "solved").groupby("train.lr").agg({"solved": "all", "step": "mean"})
-    return float(by_rate.loc[by_rate["solved"], "step"].min()) if by_rate["solved"].any() else float("nan")
+    return float(by_rate.loc[by_rate["solved"].astype(bool), "step"].min())
 
 
 def state_figure(table: pd.DataFrame) -> Figure:
@@ -50,12 +50,12 @@ def markdown(table: pd.DataFrame | None = None) -> str:
     """The tables of the page, a section per study."""
     table, made, lines = read_table() if table is None else table, about(), []
     for name, part in table.groupby("study", sort=False):
-        told, layers, width = made[str(name)], int(part["model.layers"].iloc[0]), int(part["model.width"].iloc[0])
+        origin, layers, width = made[str(name)], int(part["model.layers"].iloc[0]), int(part["model.width"].iloc[0])
         lines += [
             f"## {name}",
             "",
-            f"{told['runs']} runs, {len(set(part['train.lr']))} learning rates, seeds {sorted(set(part['train.seed']))}; "
-            f"{layers} layer{'s' * (layers > 1)}, width {width}; made on {told['made']} on {told['hardware']}.",
+            f"{origin['runs']} runs, {len(set(part['train.lr']))} learning rates, seeds {sorted(set(part['train.seed']))}; "
+            f"{layers} layer{'s' * (layers > 1)}, width {width}; made on {origin['made']} on {origin['hardware']}.",
             "",
             f"| {' | '.join(COLUMNS)} |",
             "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",

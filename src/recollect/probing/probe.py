@@ -156,7 +156,7 @@ def probe(
         raise SpecError(f"{named}: name the class in it as well, as {named}:MyMixer")
     required = requirements(require)
     if required and not train:
-        raise SpecError(f"require {require!r} asks for results of training, but the probe is told not to train")
+        raise SpecError(f"require {require!r} needs results of training, but the probe does not train")
     given = {"length": length, "pairs": pairs, "vocab": vocab}
     tasks = task if isinstance(task, list | tuple) else [task]
     depths = tuple(dict.fromkeys(layers))

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from recollect.probing.atlas import NAMES, SCALES, atlas_study, study_name
+from recollect.probing.atlas import NAMES, SCALES, AtlasScale, atlas_study, study_name
 from recollect.spec import SpecError, digest
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store
@@ -51,7 +51,9 @@ def about(path: Path = TABLE) -> dict[str, dict[str, Any]]:
 def collect(stores: list[Path], path: Path, hardware: str = "") -> dict[str, int]:
     """Write the runs of the atlas that stores have to a table, in place of those that it had of the same studies; give how many
     there are of each study. `hardware`: what they were trained on, in words."""
-    studies = {study_name(task, scale): (task, scale) for task in NAMES for scale in SCALES}
+    studies: dict[str, tuple[str, AtlasScale]] = {
+        study_name(task, scale): (task, scale) for task in NAMES for scale in SCALES
+    }
     parts: dict[str, pd.DataFrame] = {}
     for store in map(Store, stores):
         for name in (name for name in studies if name in store.studies()):

@@ -15,7 +15,7 @@ from recollect.testing.mixers import causality, determinism, finite, flops, outp
 LENGTH = 33
 """Tokens of the rows that rules are checked on: an odd number, so that nothing fits by chance."""
 LONGEST = 1024
-"""What a mixer that must know its longest row is told: one rule goes that far."""
+"""The longest row that a mixer is built for: one rule goes that far."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Checked:
 
     name: str
     outcome: Literal["holds", "note", "broken"]
-    """`note`: there was nothing to hold, or it holds within a limit that is told."""
+    """`note`: the rule does not apply, or holds within a limit that the text gives."""
     text: str
     """The rule where it holds, else what is wrong and where."""
     fatal: bool = False
@@ -53,7 +53,7 @@ def check_rules(model: ModelSpec) -> Iterator[Checked]:
     """Check the mixer of a model, rule by rule. What does not map rows to rows is no mixer at all: a SpecError.
 
     Numbers that are not finite, or that change from call to call, break every rule that compares numbers: such a rule is then
-    not checked, so that only the cause is told.
+    not checked, so that only the cause is reported.
     """
     make, width, cause = maker(model), model.width, ""
     for check in MIXER_CHECKS:

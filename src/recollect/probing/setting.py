@@ -1,6 +1,6 @@
 """What a probe trains: a small recall task, and a search for each mixer's learning-rate window on it.
 
-The defaults are small enough for two CPU cores and a minute or two, and tell mixers apart: of the known ones attention with
+The defaults are small enough for two CPU cores and a minute or two, and distinguish mixers: of the known ones attention with
 a short convolution on its keys has a window of two decades, RWKV-7, DeltaNet and Based a narrow one, Mamba2 none yet.
 """
 

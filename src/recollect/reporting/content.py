@@ -62,8 +62,18 @@ class Content:
         runs = self.stored
         if runs.empty:
             return {}
-        told = ("id", "study", "configuration", "model", "status", "accuracy", "train.lr", "train.seed", *varying(runs))
-        shown = dict.fromkeys((*told, *measures(runs), "parameters", "state_size"))
+        columns = (
+            "id",
+            "study",
+            "configuration",
+            "model",
+            "status",
+            "accuracy",
+            "train.lr",
+            "train.seed",
+            *varying(runs),
+        )
+        shown = dict.fromkeys((*columns, *measures(runs), "parameters", "state_size"))
         columns = {name: [finite(value) for value in runs[name].tolist()] for name in shown if name in runs}
         return columns | {
             "at_best": self.frames.runs["at_best"].astype(int).tolist(),
@@ -91,7 +101,7 @@ class Content:
         rows: list[dict[str, Any]] = []
         runs = self.frames.runs
         few = len(runs) <= SINGLE
-        resamples, told = (RESAMPLES, (*_WINDOW, *_INTERVALS)) if few else (1, _WINDOW)
+        resamples, keys = (RESAMPLES, (*_WINDOW, *_INTERVALS)) if few else (1, _WINDOW)
         for name in self.names if len(runs) else []:
             own = runs.loc[runs["study"] == name]
             swept = own["train.lr"].nunique() > 1
@@ -105,12 +115,12 @@ class Content:
                     "highest": max(accuracy), "best_rate": float(best["train.lr"].iloc[0]), "runs": len(group),
                     "diverged": int((group["status"] == "diverged").sum()),
                     **{size: finite(first[size].tolist()[0]) for size in ("parameters", "state_size")},
-                    **{key: finite(by_name[label][key]) for key in told if label in by_name},
+                    **{key: finite(by_name[label][key]) for key in keys if label in by_name},
                 })  # fmt: skip
         return rows
 
     def study(self, name: str) -> dict[str, Any]:
-        """What is told of one study in words: its question, counts, specification, failures and provenance."""
+        """The description of one study: its question, counts, specification, failures and provenance."""
         given, ids = self.given[name], self.store.studies()[name]
         runs = self.stored.loc[self.stored["study"] == name] if len(self.stored) else self.stored
         columns = {str(column): [finite(value) for value in runs[column].tolist()] for column in runs}
@@ -130,11 +140,11 @@ class Content:
 def _failures(store: Store, ids: list[str], given: dict[str, Any]) -> list[dict[str, Any]]:
     own, done = set(ids), store.done()
     records = [failure._asdict() for failure in store.failures() if failure.run in own]
-    told = _told(given) if records else {}
-    return [{**record, "ended": done.get(record["run"]), "about": told.get(record["run"])} for record in records]
+    labels = _labels(given) if records else {}
+    return [{**record, "ended": done.get(record["run"]), "about": labels.get(record["run"])} for record in records]
 
 
-def _told(given: dict[str, Any]) -> dict[str, str]:
+def _labels(given: dict[str, Any]) -> dict[str, str]:
     """Which run an id stands for, from the study file: the store knows no specification of what did not end."""
     try:
         with untrusted():  # the store may be from elsewhere, and the code that it names is not run for a label

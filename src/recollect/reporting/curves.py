@@ -30,16 +30,16 @@ def curve_points(store: Store, runs: Frame) -> tuple[Frame, dict[str, str], str]
     most = min(MOST, max(FEWEST, NUMBERS // (lines * columns)))
     longest = int(points.groupby("run").size().max())
     points = thinned(points, most)
-    said = f"Thinned to at most {most} of up to {longest} measurements per run. " if longest > most else ""
+    note = f"Thinned to at most {most} of up to {longest} measurements per run. " if longest > most else ""
     if not many:
-        return points, {id: id for id in chosen["id"]}, said
+        return points, {id: id for id in chosen["id"]}, note
     first = {}
     for _, group in chosen.drop_duplicates("id").groupby(["study", "configuration"], sort=False):
         first |= dict.fromkeys(group["id"], group["id"].iloc[0])
     return (
         aggregated(points, first),
         first,
-        f"{said}Of {len(runs)} runs: only those at the best learning rates, taken together.",
+        f"{note}Of {len(runs)} runs: only those at the best learning rates, taken together.",
     )
 
 

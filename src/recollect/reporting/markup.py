@@ -69,7 +69,7 @@ def part(title: str, content: str, opened: bool = False) -> str:
 
 def terms(pairs: Iterable[tuple[str, str]]) -> str:
     """Pairs of text as a list of terms."""
-    return "<dl>" + "".join(f"<dt>{escape(term)}</dt><dd>{escape(said)}</dd>" for term, said in pairs) + "</dl>"
+    return "<dl>" + "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in pairs) + "</dl>"
 
 
 def pills(counts: Iterable[tuple[int, str]]) -> str:

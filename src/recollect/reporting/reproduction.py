@@ -50,7 +50,7 @@ def _verdicts(folder: Path) -> list[dict[str, Any]]:
         raise SpecError(f"{folder} has no verdicts.json: name a folder that `recollect reproduce` wrote")
     try:
         records = json.loads(path.read_text(encoding="utf-8"))
-        told = [
+        verdicts = [
             {
                 "paper": record["paper"], "item": record["item"], "claim": record["claim"],
                 "says": record.get("says") or record["claim"], "answer": record["answer"],
@@ -62,18 +62,18 @@ def _verdicts(folder: Path) -> list[dict[str, Any]]:
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise SpecError(f"{path} is not a list of verdicts ({type(error).__name__}: {error})") from None
     order = {answer: place for place, answer in enumerate(ANSWERS)}
-    return sorted(told, key=lambda verdict: order.get(verdict["answer"], -1))
+    return sorted(verdicts, key=lambda verdict: order.get(verdict["answer"], -1))
 
 
 def _item(folder: Path, name: str, item: Item | None, scale: Any) -> dict[str, Any]:
-    told = (
+    known_fields = (
         {"title": f"{name}: {item.title}", "shows": item.shows, "differs": item.differs.get(scale, "")} if item else {}
     )
     drawings = [path for ending in _TYPES if (path := folder / f"{name}{ending}").is_file()]
     small = [path for path in drawings if path.stat().st_size <= LARGE] or drawings[::-1]
     numbers = folder / f"{name}.csv"
     return {
-        "name": name, "title": name, **told, "picture": _data_uri(small[0]) if small else None,
+        "name": name, "title": name, **known_fields, "picture": _data_uri(small[0]) if small else None,
         "numbers": _numbers(numbers) if numbers.is_file() else None,
     }  # fmt: skip
 

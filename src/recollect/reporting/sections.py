@@ -1,4 +1,4 @@
-"""The sections of a page: its configurations, what is told of each study, and a reproduction's verdicts."""
+"""The sections of a page: its configurations, the description of each study, and a reproduction's verdicts."""
 
 from collections import Counter
 from html import escape
@@ -7,7 +7,7 @@ from typing import Any
 from recollect.reporting.markup import SIGNS, cell, part, pills, short, span, table, terms, verdict
 
 _HEADS = (
-    ("configuration", "what tells the runs apart, but for learning rate and seed"), ("study", "the study"),
+    ("configuration", "the fields in which runs differ, without learning rate and seed"), ("study", "the study"),
     ("accuracy", "final, mean over seeds at the best learning rate"),
     ("over seeds", "lowest and highest seed at that rate"),
     ("best rate", "the learning rate with the highest mean"),
@@ -69,7 +69,7 @@ def question(study: dict[str, Any]) -> str:
 
 
 def study_section(study: dict[str, Any], alone: bool) -> str:
-    """What is told of one study in words; the head of the page asks the question of one that is `alone`."""
+    """The description of one study; the head of the page has the question of one that is `alone`."""
     none = "" if study["ended"] else "<p>No run of this study has ended yet.</p>"
     body = (
         ("" if alone else question(study))
@@ -98,7 +98,7 @@ def _failures(study: dict[str, Any]) -> str:
 
 
 def _specification(study: dict[str, Any]) -> str:
-    unknown = "".join(f"<li>{escape(said)}</li>" for said in study["unknowns"])
+    unknown = "".join(f"<li>{escape(text)}</li>" for text in study["unknowns"])
     shared = terms((name, short(value)) for name, value in study["shared"].items())
     return part(
         "Specification",
@@ -113,7 +113,7 @@ def _provenance(made: dict[str, Any] | None) -> str:
         return ""
 
     def counted(pairs: list[tuple[str, int]]) -> str:
-        return "; ".join(f"{said} ({count} {'run' if count == 1 else 'runs'})" for said, count in pairs) or "none"
+        return "; ".join(f"{text} ({count} {'run' if count == 1 else 'runs'})" for text, count in pairs) or "none"
 
     return part("Provenance", terms([
         ("made with", counted(made["versions"])), ("on", counted(made["devices"])),
@@ -139,7 +139,7 @@ def reproduction_section(found: dict[str, Any]) -> str:
 
 def _item(item: dict[str, Any]) -> str:
     numbers, name = item["numbers"], escape(item["name"])
-    said = "".join(
+    text = "".join(
         f"<p{kind}>{escape(item[key])}</p>"
         for key, kind in (("shows", ""), ("differs", " class=soft"))
         if item.get(key)
@@ -152,4 +152,4 @@ def _item(item: dict[str, Any]) -> str:
         cells = ([cell(value) for value in row] for row in numbers["rows"])
         body = table([(column, "") for column in numbers["columns"]], cells)
         rows = part(f"Numbers of {item['name']} ({some}{numbers['of']} rows)", body)
-    return f'<section id="item-{name}"><h3>{escape(item["title"])}</h3>{said}{picture}{rows}</section>'
+    return f'<section id="item-{name}"><h3>{escape(item["title"])}</h3>{text}{picture}{rows}</section>'

@@ -1,4 +1,4 @@
-"""A study in words: what it asked, and what no source states."""
+"""A study in words: its question, and what no source states."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,9 +7,9 @@ from recollect.sources import SOURCES
 
 
 def question(runs: dict[str, list[Any]], given: dict[str, Any]) -> str:
-    """What the study asked, in a sentence, from what its runs are (by column) and what its file gives."""
+    """The question of a study, in a sentence, from its runs (by column) and its file."""
     if not runs:
-        return "What was asked is in the specification."
+        return "The question is in the specification."
     task = given.get("task")
     names = dict.fromkeys([*(task if isinstance(task, dict) else ()), "length", "pairs"])
     fields = [(name, runs.get(f"task.{name}", [None])) for name in names if name != "kind"]

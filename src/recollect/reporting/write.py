@@ -57,13 +57,13 @@ def report(
         "threshold": content.frames.threshold, "views": _views(content), "style": _style(), "zoology": ZOOLOGY_RATES,
     }  # fmt: skip
     data["names"] = {name: plain(name) for name in (*data["runs"], *data["curves"])}
-    several, studies_told = len(names) > 1, [content.study(name) for name in names]
+    several, described = len(names) > 1, [content.study(name) for name in names]
     page = _page(
         title=html.escape(title), made=html.escape(made), data=_packed(data),
         before=reproduction_section(found) if found else "",
         configurations=configurations_section(rows, data["threshold"], several),
-        told="" if several else question(studies_told[0]),
-        studies="".join(study_section(study, not several) for study in studies_told),
+        head="" if several else question(described[0]),
+        studies="".join(study_section(study, not several) for study in described),
         command=html.escape(_command(store, studies, to, folder)),
     )  # fmt: skip
     with written_whole(to) as draft:
@@ -92,14 +92,14 @@ def _views(content: Content) -> list[dict[str, Any]]:
         choices = view.choices(content.frames)
         if not choices:
             continue
-        told = [
+        choices = [
             {"name": c.name, "label": c.label, "options": list(c.options.items()), "value": c.default} for c in choices
         ]
         if name == "curves" and "weight" in content.frames.curves:
-            told = _without_single_runs(told)
+            choices = _without_single_runs(choices)
         note = f" {content.curves_note}" if name == "curves" else ""
         found.append({
-            "name": name, "title": view.title, "kind": view.kind, "source": view.source, "choices": told,
+            "name": name, "title": view.title, "kind": view.kind, "source": view.source, "choices": choices,
             "caption": view.caption(content.frames) + note, **_drawn(view, content),
         })  # fmt: skip
     return found

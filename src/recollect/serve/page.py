@@ -66,7 +66,7 @@ def _layout(live: Live, paths: list[Path]) -> html.Div:
     ]
     label: dict[str, Any] = {"aria-label": "Switch between light and dark"}
     switch = html.Button("◐", id="switch", **label)
-    told = html.Div(
+    head = html.Div(
         [html.H1("recollect"), html.P(", ".join(map(str, paths)), className="made"), html.Div(id="summary")]
     )
     chosen = dcc.Dropdown(studies, list(studies)[-1:], id="studies", multi=True)
@@ -77,7 +77,7 @@ def _layout(live: Live, paths: list[Path]) -> html.Div:
                         csvExportParams={"fileName": "runs.csv"})  # fmt: skip
     return html.Div([
         dcc.Interval("tick", EVERY), dcc.Store("version", data=live.version()), dcc.Store("theme", data=""),
-        html.Header([told, switch]), html.Div(id="problems", role="alert"),
+        html.Header([head, switch]), html.Div(id="problems", role="alert"),
         html.Main(id="main", tabIndex=-1, children=[
             html.Section(id="explore", children=[
                 dcc.RadioItems(views, "window", id="views", inline=True),
@@ -154,7 +154,7 @@ def _connect(app: Dash, live: Live) -> None:
         runs = _filtered(live.frames(studies or []), text).runs
         if runs.empty:
             return [], [], "No run fits." if text else "No run has been measured yet."
-        told = (
+        columns = (
             "id",
             "study",
             "configuration",
@@ -166,7 +166,7 @@ def _connect(app: Dash, live: Live) -> None:
             *measures(runs),
             "state_size",
         )
-        names = [name for name in dict.fromkeys((*told, "parameters", "seconds")) if name in runs]
+        names = [name for name in dict.fromkeys((*columns, "parameters", "seconds")) if name in runs]
         shown = runs.sort_values("accuracy", ascending=False, kind="stable").head(ROWS)[names].astype(object)
         note = f"{len(runs)} runs, the best first." if len(runs) <= ROWS else f"The best {ROWS} of {len(runs)} runs."
         return shown.where(shown.notna(), None).to_dict("records"), run_columns(runs[names]), note

@@ -18,11 +18,11 @@ def summary(parts: list[ConfigurationProgress], left: float | None) -> html.Ul:
     runs, ended = sum(part.runs for part in parts), sum(part.ended for part in parts)
     steps, done = sum(part.steps for part in parts), sum(part.steps_done for part in parts)
     training = sum(part.begun for part in parts)
-    said = [(f"{ended} of {runs} runs ended", ""), (f"{training} in training" if training else "", ""),
+    counts = [(f"{ended} of {runs} runs ended", ""), (f"{training} in training" if training else "", ""),
             (f"{100 * done / steps:.0f} % of the steps" if steps and done < steps else "", ""),
             (f"about {duration(left)} left" if left and ended < runs else "", ""),
             (_count(parts, "diverged"), "bad"), (_count(parts, "failed"), "bad")]  # fmt: skip
-    return html.Ul([html.Li(text, className=kind) for text, kind in said if text], className="pills")
+    return html.Ul([html.Li(text, className=kind) for text, kind in counts if text], className="pills")
 
 
 def _count(parts: list[ConfigurationProgress], what: str) -> str:

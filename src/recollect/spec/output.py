@@ -1,4 +1,4 @@
-"""Files for people: written whole or not at all, and what is said where they cannot be written."""
+"""Output files: written whole or not at all, and the error where they cannot be written."""
 
 import os
 from collections.abc import Iterator

@@ -23,7 +23,7 @@ class _Setting(NamedTuple):
 
 
 class GlobalState:
-    """The settings as they are when it is made: it tells which have changed since, and sets them back."""
+    """The settings as they are when it is made: it reports which have changed since, and restores them."""
 
     def __init__(self) -> None:
         self._settings = _settings()

@@ -130,7 +130,8 @@ def _code(store: Store, trust: bool) -> Finding:
 
 
 def _same_files(spec: object) -> bool | None:
-    """Whether the files that a specification names are those that it was made with, by their text; None: that cannot be told."""
+    """Whether the files that a specification names are those that it was made with, by their text; None: that cannot be
+    determined."""
     named = [(NAMED_FILE.fullmatch(name), source) for name, source in _sources(spec)]
     if not named or not all(found and is_file(Path(found[1])) for found, _ in named):
         return None

@@ -33,9 +33,7 @@ class Checkpoints:
     def find(self, done: Iterable[str]) -> None:
         """Look for what an earlier process left; what can no longer serve is removed."""
         done, steps = set(done), dict[Path, int]()
-        for path in sorted(self.folder.glob("*")):
-            if not _OURS.fullmatch(path.name) or not path.is_file():
-                continue
+        for path in snapshot_files(self.folder):
             try:
                 header = read_header(path)
                 runs, steps[path] = header["runs"], header["step"]
@@ -63,7 +61,7 @@ class Checkpoints:
         return None
 
     def save(self, runs: list[str], data: bytes) -> None:
-        """Keep a snapshot of these runs, whole or not at all, and let go of the older ones."""
+        """Keep a snapshot of these runs, whole or not at all, and remove the older ones."""
         path = self.folder / f"{digest(sorted(runs))}{_ENDING}"
         with write_errors(self.folder):
             write_whole(path, data + hashlib.sha256(data).digest())
@@ -73,8 +71,7 @@ class Checkpoints:
 
     def damaged(self) -> list[str]:
         """The names of the files that cannot be used."""
-        ours = (path for path in sorted(self.folder.glob("*")) if _OURS.fullmatch(path.name) and path.is_file())
-        return [path.name for path in ours if _verified(path) is None]
+        return [path.name for path in snapshot_files(self.folder) if _verified(path) is None]
 
     def forget(self, runs: Iterable[str]) -> None:
         """These runs need no snapshot any more."""
@@ -90,6 +87,11 @@ class Checkpoints:
         fault_point("checkpoint: removed")
         with suppress(OSError):  # not empty
             self.folder.rmdir()
+
+
+def snapshot_files(folder: Path) -> list[Path]:
+    """The files of a folder that are called as snapshots are; others are left alone."""
+    return [path for path in sorted(folder.glob("*")) if _OURS.fullmatch(path.name) and path.is_file()]
 
 
 def _verified(path: Path) -> bytes | None:

@@ -1,7 +1,7 @@
 """Trained models: a run of a store as a folder that can be loaded, moved and shared.
 
-Weights are there where the study was run to keep them. A run is its specification, so those of any other are had by training
-it again: on the CPU to the bit, on a GPU within its tolerance. The folder holds
+A store has weights where the study was run with `keep_weights`. Other runs are trained again from their specification: on the
+CPU to the bit, on a GPU within its tolerance. The folder holds
 
     model.safetensors   the trained parameters
     spec.json           the whole specification of the run, how it ended, and with which versions
@@ -74,15 +74,21 @@ class Exported:
         return self.stored == self.final
 
 
-def find(name: str, store: Store, trust: bool = False) -> StoredRun:
-    """The run whose id is, or alone begins with, `name`; `trust`: code that the store names is imported."""
+def lookup(name: str, store: Store) -> StoredRun:
+    """The run whose id is, or alone begins with, `name`."""
     rows = store.find(name) if name else []
     if not rows:
         raise StoreError(f"no run {name!r} has ended in {store.path}; `recollect results` lists those that have")
     if len(rows) > 1:
         some = ", ".join(row.id for row in rows[:4]) + (", ..." if len(rows) > 4 else "")
         raise StoreError(f"{len(rows)} runs in {store.path} begin with {name!r} ({some}); give more of the id")
-    (found,) = rows
+    return rows[0]
+
+
+def find(name: str, store: Store, trust: bool = False) -> StoredRun:
+    """The run whose id is, or alone begins with, `name`, and that can be trained again; `trust`: code that the store names is
+    imported."""
+    found = lookup(name, store)
     run = found.trusted if trust else found.run
     if run.id != found.id:
         raise SpecError(

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and what a person is told where they cannot be written."""
+"""Files that are written whole or not at all, and the error where they cannot be written."""
 
 import os
 import sqlite3
@@ -30,7 +30,7 @@ def write_errors(path: Path) -> Iterator[None]:
     except (sqlite3.DatabaseError, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise StoreError(
-            f"cannot write to {path} ({reason}); what was kept is whole, and the same command goes on from there"
+            f"cannot write to {path} ({reason}); what was kept is whole, and the same command continues from there"
         ) from error
 
 

@@ -44,21 +44,21 @@ JOIN training_points last ON last.run = training.run AND last.step = newest
 
 
 def _whole_rows(read: Callable[Concatenate[Store, P], pd.DataFrame]) -> Callable[Concatenate[Store, P], pd.DataFrame]:
-    """A reader of a store that says in one line that rows are damaged."""
+    """A reader of a store that reports damaged rows in one line."""
 
     @wraps(read)
-    def told(store: Store, *args: P.args, **options: P.kwargs) -> pd.DataFrame:
+    def checked(store: Store, *args: P.args, **options: P.kwargs) -> pd.DataFrame:
         with read_errors(store.path):
             return read(store, *args, **options)
 
-    return told
+    return checked
 
 
 @_whole_rows
 def runs_frame(
     store: Store, study: str | None = None, columns: Literal["all", "varying"] = "all", unfinished: bool = False
 ) -> pd.DataFrame:
-    """One row per run that has ended: identity, what tells it apart, status, accuracies, sizes, timings, every field.
+    """One row per run that has ended: identity, configuration, status, accuracies, sizes, timings, every field.
 
     Runs come in the order of the study; without one, in the order in which they ended. `varying`: only the id, the
     configuration, the fields in which these runs differ, learning rate, seed, and what came out. `unfinished`: also the runs
@@ -113,7 +113,7 @@ def specification_of(text: str) -> dict[str, Any]:
 
 
 def _varying(frame: pd.DataFrame) -> pd.DataFrame:
-    """The columns that a person compares runs by."""
+    """The columns by which runs are compared."""
     shown = dict.fromkeys(("id", "configuration", *varying_fields(frame), "train.lr", "train.seed", *_OUTCOMES))
     return pd.DataFrame(frame, columns=[name for name in shown if name in frame])
 

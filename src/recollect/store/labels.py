@@ -1,4 +1,4 @@
-"""Short names that tell configurations apart: all of a run but its learning rate and seed."""
+"""Short names of configurations: all of a run except its learning rate and seed."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from recollect.train.spec import RunSpec
 
 _UNTOLD = ("model.mixer", "model.blocks", "model.pattern", "train.lr", "train.seed")
-"""What a title tells already, and what a configuration leaves open."""
+"""What the title has already, and what a configuration leaves open."""
 
 
 def run_labels(runs: "Sequence[RunSpec]") -> list[str]:
@@ -35,9 +35,9 @@ def labels(titles: Sequence[str], specs: Sequence[Mapping[str, Any]]) -> list[st
     for title, fields in zip(titles, flat, strict=True):
         for name in fields:
             seen.setdefault((title, name), set()).add(str(fields[name]))
-    telling = [name for name in names if any(len(seen.get((title, name), ())) > 1 for title in set(titles))]
+    differing = [name for name in names if any(len(seen.get((title, name), ())) > 1 for title in set(titles))]
     return [
-        ", ".join([title, *(f"{name.partition('.')[2]}={fields[name]}" for name in telling if name in fields)])
+        ", ".join([title, *(f"{name.partition('.')[2]}={fields[name]}" for name in differing if name in fields)])
         for title, fields in zip(titles, flat, strict=True)
     ]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import yaml
 
 from recollect.spec import SpecError
+from recollect.spec.reading import read_yaml
 from recollect.store.files import StoreError
 from recollect.store.store import Store
 
@@ -30,11 +31,14 @@ class Garbage:
 
 def rename_study(store: Store, old: str, new: str) -> None:
     """Give a study another name; its runs and their results stay."""
-    source = yaml.safe_load(store.study_source(old))  # refuses a name that the store does not know
+    source = read_yaml(store.study_source(old))  # refuses a name that the store does not know
+    if not isinstance(source, dict):
+        raise StoreError(f"the file of the study {old!r} in {store.path} cannot be read")
     if not _NAME.fullmatch(new):
         raise SpecError(
             f"{new!r} cannot name a study: letters, digits and _ . - only, at most 80, a letter or digit first"
         )
+    store.refuse_name(new)
     if new in store.studies():
         raise StoreError(f"{store.path} has a study {new!r} already; remove it, or choose another name")
     text = yaml.safe_dump({**source, "name": new}, sort_keys=False)
@@ -80,8 +84,10 @@ def garbage(store: Store) -> Garbage:
     runs = [run for (run,) in store._query(f"SELECT id FROM runs WHERE id {of_no_study} ORDER BY rowid")]
     begun = [run for (run,) in store._query(f"SELECT run FROM training WHERE run {of_no_study}")]
     wanted = {run for (run,) in store._query("SELECT run FROM study_runs WHERE run NOT IN (SELECT id FROM runs)")}
+    from recollect.store.checkpoints import snapshot_files  # brings torch along
+
     files, size = [], 0
-    for path in sorted(store.checkpoints.glob("*.safetensors")):
+    for path in snapshot_files(store.checkpoints):
         if not wanted.intersection(_runs_in(path)):
             files.append(path.name)
             size += path.stat().st_size
@@ -99,7 +105,7 @@ def collect(store: Store, found: Garbage) -> None:
 
 def _runs_in(path) -> list[str]:
     """The runs that a checkpoint has; none where it cannot be read."""
-    from recollect.store.checkpoints import read_header  # brings torch along
+    from recollect.store.checkpoints import read_header
 
     try:
         return read_header(path)["runs"]

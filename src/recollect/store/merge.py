@@ -1,4 +1,4 @@
-"""Two stores into one: runs are known by their identity, so one that both have is kept once. Kept weights come along."""
+"""Two stores into one: runs are known by their identity, so one that both have is kept once. Saved weights are copied."""
 
 import json
 import sqlite3
@@ -111,7 +111,7 @@ def _merge_studies(db: sqlite3.Connection, merged: Merged) -> None:
 
 
 def _merge_weights(here: Store, other: Store, merged: Merged) -> None:
-    """Copy weights that were kept beside the other store, but for runs whose other result is kept here."""
+    """Copy weights that were kept beside the other store, except for runs whose other result is kept here."""
     for theirs in sorted(other.weights.glob("*.safetensors")):
         if theirs.is_symlink() or not theirs.is_file():  # it may lead anywhere
             continue

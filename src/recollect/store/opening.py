@@ -73,7 +73,7 @@ def _size(path: Path, ending: str) -> int:
 
 @contextmanager
 def held(path: Path, create: Callable[[], None]) -> Iterator[None]:
-    """Hold a store for this process; another is told who has it. `create` makes the file where there is none.
+    """Hold a store for this process; another gets an error that names the holder. `create` makes the file where there is none.
 
     Two locks: that of the file `.lock` beside the store works on network file systems too; that of the store's file itself
     belongs to it by whatever name it is reached, and cannot be removed.

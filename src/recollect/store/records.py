@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from pydantic import ValidationError
-
-from recollect.spec import SpecError, explain
+from recollect.spec import SpecError
 from recollect.spec.source import untrusted
 
 if TYPE_CHECKING:
@@ -42,6 +40,9 @@ class StoredRun:
     @cached_property
     def trusted(self) -> "RunSpec":
         """The specification, with any code that it names imported."""
+        from pydantic import ValidationError
+
+        from recollect.spec import explain
         from recollect.train.spec import RunSpec  # brings torch along, which tables do not need
 
         try:

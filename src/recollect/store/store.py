@@ -144,7 +144,8 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:
-        """Hold the store for this process, and bring it to this version's schema; another process is told who has it."""
+        """Hold the store for this process, and bring it to this version's schema; another process gets an error that names the
+        holder."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -94,7 +94,7 @@ class Writer:
         spent = 0.0
         while not self._closed.wait(max(INTERVAL, spent / SHARE)):
             began = time.monotonic()
-            with suppress(StoreError, sqlite3.Error):  # whoever keeps a result is told; this is tried again
+            with suppress(StoreError, sqlite3.Error):  # saving a result reports the error; this is tried again
                 self._write_measured()
             spent = time.monotonic() - began
 

@@ -9,7 +9,7 @@ where T is the time of a cohort's step that does not depend on its members, P th
 the rate at which a mixer moves bytes: it is below R because a mixer moves more than the least and computes meanwhile. All were
 fitted by benchmarks/fit_cost.py to times on an NVIDIA H200 in bfloat16 (benchmarks/h200): width 64 with rows of 64 tokens, width
 128 with rows of 256. Products in float32 were timed at width 64 only (attention 1.35 ms and Mamba 1.81 ms, 36 members); wider
-ones come closer to the hardware's peak, and no step is told to take less than its operations at that peak.
+ones come closer to the hardware's peak, and no step is predicted to take less than its operations at that peak.
 """
 
 import math
@@ -37,7 +37,8 @@ BYTES = {
 OTHER = 7e11
 """B of mixers that were not measured: an assumption."""
 NARROW = 62
-"""The width at which products in float32 run at half the rate of wide ones: attention is told 8 % too quick, Mamba too slow."""
+"""The width at which products in float32 run at half the rate of wide ones: attention is predicted 8 % too fast, Mamba too
+slow."""
 WIDE = 0.85
 """The share of the hardware's peak that wide products in float32 reach: an assumption."""
 MEASURING = 0.2

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
+from recollect.analysis.summary import at_best_rate, summary
 from recollect.analysis.window import windows
 from recollect.store import frames
 from recollect.store.store import Store
@@ -59,6 +60,12 @@ class Outcome:
     def windows(self, threshold: float | None = None) -> pd.DataFrame:
         """One row per configuration: its learning-rate window, its best rate, and how both vary with the seeds."""
         return windows(self.results("all"), threshold=self.threshold if threshold is None else threshold)
+
+    def summary(self, threshold: float | None = None) -> pd.DataFrame:
+        """One row per configuration: best rate, accuracy, window with its interval, steps to learn, state size, parameters."""
+        runs = self.results("all")
+        curves = frames.curves_frame(self.store, runs=list(at_best_rate(runs)["id"])) if len(runs) else runs
+        return summary(runs, curves, self.threshold if threshold is None else threshold)
 
     def curves(self) -> pd.DataFrame:
         """One row per run and measurement."""

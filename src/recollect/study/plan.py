@@ -49,7 +49,7 @@ class Part:
     runs: int
     done: int
     left: list[RunSpec]
-    """Those still to train; of a search, as many as it may ask for."""
+    """Those still to train; for a search, the most that it may train."""
     cohorts: int = 0
     tokens: float = 0.0
     """Tokens read by the runs that are left, in training and measuring."""
@@ -113,7 +113,7 @@ def make_plan(
         part.tokens, part.flops = len(part.left) * work.tokens, len(part.left) * work.flops
         if not work.counted:
             plan.warnings.append(
-                f"{part.label}: a mixer does not tell its operations; two a parameter and token are counted"
+                f"{part.label}: a mixer does not count its operations; two per parameter and token are assumed"
             )
         if part.example.shape not in own and calibrate and cohorts:
             part.seconds, part.basis = (
@@ -132,7 +132,7 @@ def make_plan(
             part.seconds, part.basis = part.flops / CPU, "assumed"
     if any(part.basis == "assumed" and part.left for part in parts):
         plan.warnings.append(
-            f"times rest on an assumed {CPU:.0e} operations a second where it says so: they may be off by ten times either "
+            f"times use an assumed {CPU:.0e} operations per second where it says so: they may be off by ten times either "
             "way; --calibrate times a few real steps"
         )
     modelled = [part for part in parts if part.basis == f"{gpu.title} model" and part.left]
@@ -183,9 +183,9 @@ class Timing:
     """How long a cohort takes, by the clock."""
 
     training: float
-    """Seconds an operation in training, a member."""
+    """Seconds per operation and member in training."""
     measuring: float
-    """Seconds an operation in measuring, a member."""
+    """Seconds per operation and member in measuring."""
     once: float
     """Seconds before training is under way; code that must be compiled is then in the compiler's cache."""
 

@@ -13,8 +13,8 @@ AUTOMATIC = ("bfloat16", "float32")
 def chosen_precision(study: Study, store: Store | None, has_bfloat16: bool) -> tuple[str, str]:
     """The precision of those runs of a study that leave it open, and why, where it is not the device's.
 
-    It is bfloat16 where the device has it, else float32; but a study of which the store has runs in one precision goes on in that
-    one, since a sweep is only comparable within one precision.
+    It is bfloat16 where the device has it, else float32; but a study that has runs of one precision in the store continues in
+    that one, because a sweep is only comparable within one precision.
     """
     suited = "bfloat16" if has_bfloat16 else "float32"
     before = store.precisions(study.name) if store else set()
@@ -25,5 +25,5 @@ def chosen_precision(study: Study, store: Store | None, has_bfloat16: bool) -> t
 
 
 def named_precisions(runs: Iterable[RunSpec]) -> str:
-    """The precisions of some runs, as a person reads them."""
+    """The precisions of some runs in readable form."""
     return " and ".join(sorted({run.train.precision for run in runs}))

@@ -1,4 +1,4 @@
-"""What a person sees while a study runs: a live bar in a terminal or a notebook, plain lines elsewhere."""
+"""What the user sees while a study runs: a live bar in a terminal or a notebook, plain lines elsewhere."""
 
 import html
 import time
@@ -17,7 +17,7 @@ from recollect.train.spec import RunSpec
 _LINES, _UPDATES = 10.0, 0.5
 """Seconds between plain lines, and between updates of a notebook."""
 _MEANT = 0.02
-"""The share of the steps after which an estimate of the time left means something."""
+"""The share of the steps after which an estimate of the time left is useful."""
 
 
 class Progress(Sink):
@@ -28,7 +28,7 @@ class Progress(Sink):
         self.where = ""
         self.bar: Bar | None = None
         self.handle: Any = None  # a notebook's place for the bar
-        self.told: set[str] = set()
+        self.announced: set[str] = set()
         self.best: tuple[float, str] = (0.0, "")
         self.started = time.monotonic()
 
@@ -38,8 +38,8 @@ class Progress(Sink):
         for name, runs in studies.items():
             before = sum(run.id in done for run in runs)
             known = f", {before} of them done already" if before else ""
-            where = f", {self.where}" if name not in self.told else ""
-            self.told.add(name)
+            where = f", {self.where}" if name not in self.announced else ""
+            self.announced.add(name)
             self._print(f"study {name}: {len(runs)} runs{known}{where}")
         every = {run.id: run for runs in studies.values() for run in runs}
         self.total, self.ended = len(every), sum(id in done for id in every)

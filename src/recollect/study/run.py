@@ -33,7 +33,7 @@ from recollect.train.checkpoint import EVERY
 from recollect.train.spec import RunSpec
 
 SEEN = 0.05
-"""The share of test rows in the training set above which a person is warned."""
+"""The share of test rows in the training set above which the user is warned."""
 
 
 @dataclass(frozen=True)
@@ -174,15 +174,15 @@ def _set_aside(grids: Sequence[Grid], writer: Writer) -> Iterator[str]:
 
 
 def _repeated(runs: Sequence[RunSpec]) -> Iterator[str]:
-    """A warning for each built-in task whose test rows stand among the rows that a model is trained on."""
+    """A warning for each built-in task whose test rows are among the rows that a model is trained on."""
     trained = {
         run.task.model_dump_json(): (run.task.kind, run.train) for run in runs if run.task.kind in TASKS.built_in
     }
     for task, (kind, train) in trained.items():
         rows = train.train_rows or train.total_steps * train.batch
         if (share := _seen_share(task, rows)) > SEEN:
-            known = f"{share:.0%} of the test rows of {kind} stand among the {rows:,} training rows"
-            yield f"{known}: what looks like recall may be memory"
+            known = f"{share:.0%} of the test rows of {kind} are among the {rows:,} training rows"
+            yield f"{known}: what looks like recall may be memorisation"
 
 
 @cache

@@ -12,11 +12,11 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""What asks for an end: Ctrl-C, a batch system, a terminal that is closed."""
+"""Signals that request a stop: Ctrl-C, a batch system, a terminal that is closed."""
 
 
 class StopRequest:
-    """Whether somebody has asked for an end; use as a context manager, inside which signals are such requests."""
+    """Whether a stop was requested; use as a context manager, inside which signals are such requests."""
 
     def __init__(self, after: float = 0.0):
         self.why = ""
@@ -29,20 +29,20 @@ class StopRequest:
     def __call__(self) -> bool:
         """Whether training should end now."""
         if self._after and not self.why and time.monotonic() >= self._until:
-            self.why, self.exit_code = f"after {self._after:g} seconds, as asked", 75
+            self.why, self.exit_code = f"after {self._after:g} seconds, as requested", 75
         return bool(self.why)
 
     def __enter__(self) -> "StopRequest":
         if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
             for number in SIGNALS:
                 if signal.getsignal(number) not in (signal.SIG_IGN, None):  # nohup has SIGHUP ignored
-                    self._before[number] = signal.signal(number, self._hear)
+                    self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._restore()
 
-    def _hear(self, number: int, _: FrameType | None) -> None:
+    def _note(self, number: int, _: FrameType | None) -> None:
         self.why = f"by {signal.Signals(number).name}"
         self._restore()  # a second signal ends the process at once
         os.write(2, b"\nstopping: snapshots are being taken; Ctrl-C again ends at once\n")

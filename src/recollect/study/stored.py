@@ -4,21 +4,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
-import yaml
 
 from recollect.analysis.columns import where
 from recollect.analysis.summary import at_best_rate
 from recollect.analysis.summary import summary as of_frames
 from recollect.analysis.window import THRESHOLD
 from recollect.spec import SpecError
+from recollect.spec.reading import read_yaml
 from recollect.store.frames import curves_frame, runs_frame
 from recollect.store.store import Store
 
 
 def threshold_of(store: Store, study: str | None) -> float:
     """The accuracy that counts as solved: that of the study's search, where it names one."""
-    search = (yaml.safe_load(store.study_source(study)) or {}).get("search") if study else None
-    return float(search.get("threshold", THRESHOLD)) if isinstance(search, dict) else THRESHOLD
+    source = read_yaml(store.study_source(study)) if study else None
+    search = source.get("search") if isinstance(source, dict) else None
+    threshold = search.get("threshold") if isinstance(search, dict) else None
+    return float(threshold) if isinstance(threshold, int | float) else THRESHOLD
 
 
 def summary(
@@ -27,8 +29,8 @@ def summary(
     """One row per configuration of a study, or of all runs of the store: best rate, accuracy, window with its interval, steps to
     learn, state size, parameters (analysis/summary.py). `conditions` choose runs: `width = 64`."""
     store = store if isinstance(store, Store) else Store(store)
-    runs = where(runs_frame(store, study), conditions)
-    if runs.empty:
+    runs = runs_frame(store, study)
+    if runs.empty or (runs := where(runs, conditions)).empty:
         return pd.DataFrame()
     curves = curves_frame(store, runs=list(at_best_rate(runs)["id"]))
     return of_frames(runs, curves, threshold_of(store, study) if threshold is None else threshold)

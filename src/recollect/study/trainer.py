@@ -32,7 +32,7 @@ class Failed:
 
 @dataclass
 class Note:
-    """Something that a person who watches may want to know."""
+    """A note for the user."""
 
     text: str
 
@@ -53,7 +53,7 @@ class Trainer:
         self.fits: dict[str, int] = {}  # by shape: how many runs memory holds, where more were too many
         self.failures: Counter[str] = Counter()  # by run
         self.steps: dict[str, int] = {}  # by run: the step of its last snapshot
-        self.told: set[str] = set()  # notes of results that have been shown
+        self.shown: set[str] = set()  # notes of results that have been shown
 
     def train(self, pending: list[RunSpec], size: int, done: Collection[str] = ()) -> None:
         """Train these runs, or as far as they come before an end is asked for; those that share a snapshot go on together.
@@ -90,15 +90,15 @@ class Trainer:
     def take(self, job: Job, report: Report) -> None:
         """Act on a report. Results are kept before anything that relies on their being kept."""
         if isinstance(report, Ended) and report.run.id not in {run.id for run in job.runs}:
-            return  # told before, by a job that was started again
+            return  # reported before, by a job that was started again
         if isinstance(report, Measured | Ended):
             self.watch(job.runs, report)
         if isinstance(report, Measured):
             job.ending = report.ending
             self.writer.add_measured(job.runs, report)
         elif isinstance(report, Ended):
-            for text in [note for note in report.notes if note not in self.told]:
-                self.told.add(text)
+            for text in [note for note in report.notes if note not in self.shown]:
+                self.shown.add(text)
                 self.say(job.runs, text)
             job.ended.append(report)
             if len(job.ended) == job.ending:
@@ -112,7 +112,7 @@ class Trainer:
             minutes = report.seconds / 60
             self.say(
                 job.runs,
-                f"nothing heard of {len(job.runs)} runs of {job.runs[0].model.title} for {minutes:.0f} minutes: they may be "
+                f"no report from {len(job.runs)} runs of {job.runs[0].model.title} for {minutes:.0f} minutes: they may be "
                 "stuck, or at a long measurement; Ctrl-C and the same command take them up again",
             )
         elif isinstance(report, Broken):
@@ -125,7 +125,7 @@ class Trainer:
                 self.mend(job, Broken("error", error, error))
 
     def keep(self, job: Job) -> None:
-        """Put the results of one measurement into the store, in one transaction."""
+        """Write the results of one measurement to the store, in one transaction."""
         if not job.ended:
             return
         self.writer.add_results(job.ended, self.executor.device)
@@ -136,7 +136,7 @@ class Trainer:
         job.ended = []
 
     def mend(self, job: Job, broken: Broken) -> None:
-        """What to do about a cohort that will not go on: try it again, smaller, or give up the run at fault."""
+        """Handle a cohort that failed: try it again, smaller, or give up the run at fault."""
         runs, half = job.runs, -(-len(job.runs) // 2)
         if not runs:  # lost after its last result
             return
@@ -185,7 +185,7 @@ class Trainer:
         where = f" at step {steps[0]:,}" + (f" to {steps[-1]:,}" if len(steps) > 1 else "") if steps else ""
         return (
             f"stopped {self.stop.why}: {sum(self.ended.values())} runs that ended now are kept, {len(begun)} in training "
-            f"are kept{where}, {len(left) - len(begun)} start anew; the same command goes on from here"
+            f"are kept{where}, {len(left) - len(begun)} start anew; the same command continues from here"
             f"{self.executor.goes_on}"
         )
 

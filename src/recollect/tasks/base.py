@@ -66,7 +66,8 @@ class Task(Spec):
     """What the headline accuracy counts: single answers, or rows whose every scored answer is right."""
 
     reads_at_once: ClassVar[bool] = False
-    """Whether all answers are read at one place, and told apart by their number: for models with `head: autoencoder` only."""
+    """Whether all answers are read at one position, and distinguished by their number: for models with `head: autoencoder`
+    only."""
 
     version: ClassVar[int] = 1
     """Raised whenever the same seed gives other rows than before, so that runs of two versions are never mixed."""

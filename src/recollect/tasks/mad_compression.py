@@ -1,7 +1,7 @@
-"""Compression as in MAD (Poli et al. 2024): random tokens, then a mark, from whose output all tokens are to be told.
+"""Compression as in MAD (Poli et al. 2024): random tokens, then a mark, at which all tokens are to be recalled.
 
-Every token, the mark included, is an answer, and all are read at the mark: a model with `head: autoencoder` tells them apart by
-their number. No other head can.
+Every token, the mark included, is an answer, and all are read at the mark: a model with `head: autoencoder` distinguishes
+them by their number. No other head can.
 """
 
 from typing import ClassVar, Literal

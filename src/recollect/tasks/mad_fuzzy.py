@@ -139,7 +139,7 @@ class MADFuzzy(Task):
         return order, length.cumsum(dim=1) - length < room
 
     def _batch(self, keys: Motifs, values: Motifs, origin: Tensor, kept: Tensor) -> Batch:
-        """Rows with these pairs, those that are kept, in their order; `origin` tells pairs of the same key."""
+        """Rows with these pairs, those that are kept, in their order; `origin` identifies pairs of the same key."""
         rows, n = origin.shape
         length = (keys.size + values.size) * kept
         start = self.length + 1 - length.sum(dim=1, keepdim=True) + length.cumsum(dim=1) - length

@@ -1,7 +1,7 @@
 """Memorization as in MAD (Poli et al. 2024): a fixed map from keys to values, learnt from the training rows.
 
 A row is `key, mark` again and again; the value of the key is read at the mark and never fed. Training and test rows share the
-map: nothing in a row tells it. Keys are the lower half of the ids below the mark, values the upper half.
+map: no row contains it. Keys are the lower half of the ids below the mark, values the upper half.
 """
 
 from functools import cache

@@ -37,7 +37,7 @@ class Example:
             self.tokens.pop()
 
     def _copies(self) -> set[int]:
-        """Where the question's tokens stand once more: what is asked about, where no answer says it by its own place."""
+        """The positions of copies of the query's tokens elsewhere in the row."""
         asked = [self.tokens[position] for position in sorted(self.question)]
         starts = [p for p in range(self.length) if asked and self.tokens[p : p + len(asked)] == asked]
         return {p + i for p in starts for i in range(len(asked))} - self.question

@@ -1,7 +1,7 @@
-"""Runs that are not worth their remaining steps, told by their own curves.
+"""Ends runs whose curves show that their remaining steps would not help.
 
 `stop_hopeless` ends a run whose training loss is still where it began. `stop_below` ends one whose accuracy, with what it has
-gained over the second half of its steps so far, counted `GAIN` times, stays below what is asked for, while its training loss
+gained over the second half of its steps so far, counted `GAIN` times, stays below that bound, while its training loss
 falls but little. The constants are fitted by benchmarks/fit_hopeless.py to recorded runs.
 """
 

@@ -21,7 +21,7 @@ TOP = 12
 
 @dataclass(frozen=True)
 class Frames:
-    """What views draw: results of one study, or of several that a column `study` of the runs tells apart."""
+    """What views draw: results of one study, or of several, with a column `study` in the runs."""
 
     runs: Frame
     """As `runs_frame` gives it."""

@@ -58,7 +58,7 @@ def number(runs: Frame, name: str) -> bool:
 
 
 def lines_of(runs: Frame, by: str) -> Frame:
-    """The line that each run belongs to. A configuration of several studies is told apart by the study."""
+    """The line that each run belongs to. With several studies the name includes the study."""
     if by == "configuration" and runs["study"].nunique() > 1:
         return runs["configuration"] + " · " + runs["study"]
     return pd.Series([value_text(value) for value in runs[by]], runs.index, dtype=object)

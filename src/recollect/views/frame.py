@@ -4,4 +4,4 @@ from typing import Any, TypeAlias
 
 Frame: TypeAlias = Any
 """A pandas frame or series. Pandas' own annotations are so wide that a type checker finds a date or a complex number in every
-cell; what the frames hold is said where they are made (store/frames.py)."""
+cell; store/frames.py documents the contents of the frames."""

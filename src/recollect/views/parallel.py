@@ -29,8 +29,8 @@ class Parallel(View):
         runs = frames.runs
         sizes = [name for name in ("state_size",) if number(runs, name) and runs[name].nunique() > 1]
         several = ["study"] if runs["study"].nunique() > 1 else []
-        told = [name for name in varying(runs) if not name.startswith("model.mixer")]
-        fields = dict.fromkeys(["model", *several, *told, "train.seed"])
+        others = [name for name in varying(runs) if not name.startswith("model.mixer")]
+        fields = dict.fromkeys(["model", *several, *others, "train.seed"])
         names = [name for name in fields if runs[name].nunique(dropna=False) > 1][:AXES]
         return runs[["id", *dict.fromkeys([*names, *sizes, chosen["y"]])]]
 

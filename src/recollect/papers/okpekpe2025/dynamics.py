@@ -62,7 +62,7 @@ def draw(evidence: Evidence, caption: str) -> Drawing:
     curves, x = pd.DataFrame(columns=["panel", "step", "line", "value"]), "step"
     if len(evidence.runs) and len(evidence.curves):
         curves = pd.concat(_long(evidence, name) for name in MAIN if name in set(evidence.runs["model"]))
-        epochs = evidence.runs["train.epochs"].max() if "train.epochs" in evidence.runs else 0
+        epochs = evidence.runs["train.epochs"].to_numpy(float).max() if "train.epochs" in evidence.runs else 0
         if epochs:
             x, per_epoch = "epoch", evidence.runs["step"].max() / epochs
             curves = curves.assign(epoch=curves["step"] / per_epoch)

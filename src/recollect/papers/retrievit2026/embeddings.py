@@ -61,7 +61,7 @@ def _tables(evidence: Evidence, name: str, ids: list[str], share: float, table: 
 def shown(evidence: Evidence, name: str) -> pd.DataFrame:
     """The run that is drawn, as a frame of at most one row: of those that have learnt, the most accurate."""
     runs = view(evidence)
-    return best_learnt(runs.loc[runs["name"] == name])[:1]
+    return best_learnt(runs.loc[runs["name"] == name]).head(1)
 
 
 def shown_embeddings(evidence: Evidence, name: str, share: float = 1.0) -> np.ndarray | None:
@@ -75,12 +75,12 @@ def shown_embeddings(evidence: Evidence, name: str, share: float = 1.0) -> np.nd
 
 def shown_seeds(evidence: Evidence, names: Sequence[str]) -> str:
     """Which seeds are drawn, and how accurate they are."""
-    told = [
+    shown_seeds = [
         f"{TITLES[name]} {row['train.seed']} ({row['accuracy']:.2f})"
         for name in names
         for row in shown(evidence, name).to_dict("records")
     ]
-    return f"Seeds shown (accuracy): {', '.join(told)}." if told else ""
+    return f"Seeds shown (accuracy): {', '.join(shown_seeds)}." if shown_seeds else ""
 
 
 def over_seeds(found: list[np.ndarray], what: Callable[[np.ndarray], float], name: str) -> Estimate:

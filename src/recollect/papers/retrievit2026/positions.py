@@ -39,9 +39,9 @@ def draw_positions(title: str, names: Sequence[str]) -> Callable[[Evidence, str]
             )
             if len(slices):
                 cells["", TITLES[name]] = position_matrix(slices).rename(columns=lambda place: place + 1)
-        told = f"Progress: of each run's own length; of runs that have learnt (accuracy {HALF}), where some have."
+        note = f"Progress: of each run's own length; of runs that have learnt (accuracy {HALF}), where some have."
         figure = heatmaps_figure(
-            cells, ("",), [TITLES[name] for name in names], title=title, caption=f"{caption} {told}", xlabel="target position",
+            cells, ("",), [TITLES[name] for name in names], title=title, caption=f"{caption} {note}", xlabel="target position",
             ylabel="progress of training", value="accuracy",
         )  # fmt: skip
         return figure, long_table(cells, ("progress", "position"), "accuracy")

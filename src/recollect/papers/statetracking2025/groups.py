@@ -1,10 +1,10 @@
 """Word problems of groups: how many steps per token one layer of DeltaProduct needs (Siems et al. 2025)."""
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 from recollect.models.spec import ModelSpec
-from recollect.papers.estimates import Estimate
+from recollect.papers.estimates import Estimate, NotEnough
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding, at_least, at_most, exceeds
@@ -72,6 +72,17 @@ def _steps(evidence: Evidence, group: str, steps: int, **options: Any) -> Estima
     return longer(evidence, product(steps, evidence.scale, **options), f"{group}, {steps} steps, {limit}", group=group)
 
 
+def _on(group: str, test: Callable[[str, Evidence], Finding]) -> Callable[[Evidence], Finding]:
+    """A test of a group, left open at scales that do not have the group."""
+
+    def asked(evidence: Evidence) -> Finding:
+        if group not in GROUPS.get(evidence.scale, {}):
+            raise NotEnough(f"scale {evidence.scale} does not have {group}", "not seen at this scale")
+        return test(group, evidence)
+
+    return asked
+
+
 def _solves(group: str, evidence: Evidence) -> Finding:
     mixer = product(ENOUGH[group], evidence.scale)
     runs = evidence.where(model=ModelSpec(mixer=mixer).title, group=group)
@@ -107,7 +118,7 @@ WORDS = Item(
                 f"solves-{group}",
                 f"One layer of DeltaProduct with {steps} steps and beta up to 2 reaches {SOLVES} on {group.upper()} at the "
                 "trained length",
-                partial(_solves, group),
+                _on(group, _solves),
                 OWN,
             )
             for group, steps in ENOUGH.items()
@@ -116,7 +127,7 @@ WORDS = Item(
             Claim(
                 f"{group}-holds-beyond",
                 f"On {group.upper()} it reaches {SOLVES} beyond the trained length, up to {TIMES} times it",
-                partial(_holds_beyond, group),
+                _on(group, _holds_beyond),
                 OWN,
             )
             for group in ENOUGH
@@ -125,7 +136,7 @@ WORDS = Item(
             Claim(
                 f"{group}-needs-steps",
                 f"On {group.upper()} beyond the trained length {steps} steps are at least {BETTER} better than one",
-                partial(_needs_steps, group),
+                _on(group, _needs_steps),
                 OWN,
             )
             for group, steps in ENOUGH.items()

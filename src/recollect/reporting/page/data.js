@@ -30,12 +30,12 @@ const lineOf = (i, by) => (by === "configuration" ? named(DATA.runs.configuratio
 
 // Which runs a filter keeps: words, field=value, or field>number, all of which must fit.
 function matcher(text) {
-  const fields = Object.keys(DATA.runs), told = ["study", "configuration", "status", "id"];
+  const fields = Object.keys(DATA.runs), searched = ["study", "configuration", "status", "id"];
   const field = (name) => fields.find((f) => f === name || f.split(".").at(-1) === name || plain(f).replaceAll(" ", "_") === name);
   const compare = { ">": (a, b) => a > b, "<": (a, b) => a < b, ">=": (a, b) => a >= b, "<=": (a, b) => a <= b };
   const tests = text.toLowerCase().split(/\s+/).filter(Boolean).map((word) => {
     const [, name, sign, wanted] = word.match(/^([\w.]+?)(>=|<=|!=|>|<|=)(.+)$/) || [], own = name && field(name);
-    if (!own) return (i) => told.some((f) => String(DATA.runs[f][i]).toLowerCase().includes(word));
+    if (!own) return (i) => searched.some((f) => String(DATA.runs[f][i]).toLowerCase().includes(word));
     const same = (value) => (typeof value === "number" ? value === Number(wanted) : String(value).toLowerCase().includes(wanted));
     const values = DATA.runs[own];
     return (i) => (sign in compare ? !missing(values[i]) && compare[sign](values[i], Number(wanted)) : same(values[i]) === (sign === "="));

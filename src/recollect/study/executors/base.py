@@ -1,4 +1,4 @@
-"""What an executor is: cohorts go in, a stream of reports comes out. It trains; it keeps nothing."""
+"""The base class of executors: cohorts go in, a stream of reports comes out. It trains and stores nothing."""
 
 import copyreg
 import traceback
@@ -61,12 +61,12 @@ class Job:
 
 @dataclass
 class Done:
-    """The cohort's last word: all its members have ended."""
+    """The last report: all members have ended."""
 
 
 @dataclass
 class Broken:
-    """The cohort's last word: it will not go on by itself."""
+    """The last report: the cohort failed."""
 
     why: Literal["error", "memory", "snapshot", "lost", "timeout"]
     """An exception; too little memory; a snapshot that does not fit; the process or machine that trained it died; or it was
@@ -94,7 +94,7 @@ class Broken:
 
 @dataclass
 class Silent:
-    """Nothing has been heard of the cohort for so many seconds; it may be stuck, or at a long measurement."""
+    """The cohort has not reported for this many seconds; it may be stuck, or at a long measurement."""
 
     seconds: float
 
@@ -106,14 +106,14 @@ class Began:
 
 @dataclass
 class Halted:
-    """The cohort's last word: it was asked to stop, and has sent a snapshot; or it did not answer in time."""
+    """The last report: the cohort was stopped, and has sent a snapshot; or it did not answer in time."""
 
 
 Report = Event | Done | Broken | Silent | Began | Halted
 LAST = (Done, Broken, Halted)
 """The reports after which no more come."""
 ERROR = 500
-"""Characters of an error that are told in one line; the traceback has all."""
+"""The most characters of an error in one line; the traceback has all."""
 GRACE = 30.0
 """Seconds for which a cohort that was asked to stop is waited for."""
 
@@ -222,7 +222,7 @@ class Executor(ABC):
     stop: Callable[[], bool] = staticmethod(lambda: False)
     """Whether an end is asked for: set by the runner. Every cohort in training then gives a snapshot, and `Halted`."""
     goes_on: str = ""
-    """What a person who has stopped a study should know about cohorts that train without this process."""
+    """A note for a user who has stopped a study, about cohorts that train without this process."""
 
     @classmethod
     def has_bfloat16(cls, resources: Resources) -> bool:
@@ -240,7 +240,7 @@ class Executor(ABC):
         """How many cohorts it takes at once."""
 
     def expect(self, cohorts: Sequence[Sequence[RunSpec]]) -> None:  # noqa: B027
-        """Be told which cohorts will be submitted, in order: it may prepare for them."""
+        """Receive the cohorts that will be submitted, in order, to prepare for them."""
 
     def resume(self, pending: Sequence[RunSpec], done: Collection[str]) -> list[Job]:
         """Cohorts of these runs that an earlier process submitted and that go on without it: they count as submitted. `done` are

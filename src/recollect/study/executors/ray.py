@@ -72,7 +72,7 @@ class Ray(Executor):
         self._ray = ray = _imported()
         self._every, self._weights, self._timeout = every, weights, timeout
         self._jobs: dict[Any, Job] = {}
-        self._began: dict[Any, float] = {}  # when a task was heard of first
+        self._began: dict[Any, float] = {}  # when a task was first seen
         _connect(ray, address)
         resources = ray.cluster_resources()
         self.device = ("cuda" if resources.get("GPU") else "cpu") if device == "auto" else device
@@ -147,7 +147,7 @@ class Ray(Executor):
 
 
 class _Flag:
-    """An actor that knows whether an end is asked for."""
+    """An actor that knows whether training should stop."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -160,7 +160,7 @@ class _Flag:
 
 
 class _Asked:
-    """Whether an end is asked for, by a look at the actor now and then."""
+    """Whether training should stop, by asking the actor from time to time."""
 
     def __init__(self, flag: Any):
         self._flag, self._asked, self._looked = flag, False, 0.0
@@ -183,7 +183,7 @@ def _imported() -> Any:
     return ray
 
 
-def knock(address: str) -> None:
+def refuse_silent_address(address: str) -> None:
     """Refuse an address where no Ray cluster answers; Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     try:
@@ -193,9 +193,7 @@ def knock(address: str) -> None:
     except (OSError, OverflowError) as error:
         raise SpecError(f"no Ray cluster answers at {address} ({error or 'no answer'}); is it running there?") from None
     if not os.environ.get("RAY_USE_TLS") and (len(answer) < 4 or answer[3] != _SETTINGS):
-        raise SpecError(
-            f"what answers at {address} is not a Ray cluster's head (its port is 6379 unless told otherwise)"
-        )
+        raise SpecError(f"what answers at {address} is not a Ray cluster's head (its default port is 6379)")
 
 
 def _connect(ray: Any, address: str) -> None:
@@ -209,7 +207,7 @@ def _connect(ray: Any, address: str) -> None:
     ours = signal.getsignal(signal.SIGTERM)
     try:
         address = _resolved(address)
-        knock(address)
+        refuse_silent_address(address)
         ray.init(address=address, logging_level="error", log_to_driver=False)
     except (ConnectionError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
@@ -249,4 +247,4 @@ def _folder() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory(prefix="recollect-")
 
 
-__all__ = ["Ray", "knock"]
+__all__ = ["Ray", "refuse_silent_address"]

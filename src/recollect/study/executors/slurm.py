@@ -34,7 +34,7 @@ NOTICE = 60
 LOOK, QUEUE = 0.3, 5.0
 """Seconds between two looks at the folder, and at Slurm's queue."""
 MISSED = 3
-"""Looks at the queue in a row without a job that has not said how it ended: then it is lost. Files may come later than that."""
+"""How many looks at the queue in a row may miss a job without a last report: then it is lost. Files may come later than that."""
 _PLACE = re.compile(r"[0-9a-f]{16}-[0-9a-f]+")
 
 
@@ -161,7 +161,7 @@ class Slurm(Executor):
             reports = [r for r in pickle.loads(path.read_bytes()) if not isinstance(r, Ended) or r.run.id in left]
             ending = sum(isinstance(report, Ended) for report in reports)
             for number, report in enumerate(reports, 1):
-                if isinstance(report, Measured):  # a job that was requeued may have told of some ends before
+                if isinstance(report, Measured):  # a job that was requeued may have reported some ends before
                     report = replace(report, ending=ending)
                 self._ready.append((place, report, path if number == len(reports) else None))
             if not reports:

@@ -39,11 +39,11 @@ def work(folder: str) -> None:
     """What a job does: train its cohort from where it was, and put each report into a file."""
     place, asked = Path(folder), dict[str, int]()
 
-    def hear(number: int, _: Any) -> None:
+    def note_signal(number: int, _: Any) -> None:
         asked["signal"] = number
 
     for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM):
-        signal.signal(number, hear)
+        signal.signal(number, note_signal)
     order: Order = pickle.loads((place / ORDER).read_bytes())
     if order.device == "cpu":
         torch.set_num_threads(1)

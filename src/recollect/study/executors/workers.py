@@ -42,7 +42,7 @@ from recollect.train.spec import RunSpec
 
 _SPAWN = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA, nor torch's threads
 SILENCE = 900.0
-"""Seconds without a word from a worker, which sends a snapshot each minute of training, that are worth telling."""
+"""Seconds without a report from a worker, which sends a snapshot each minute of training, after which the user is warned."""
 START = 60.0
 """Seconds that a worker may take to start before its cohort's time is counted."""
 _PR_SET_PDEATHSIG = 1
@@ -91,7 +91,7 @@ class Workers(Executor):
             self._workers.remove(idle[0])
             idle[0].end()
         worker = worker or self._another(code)
-        worker.job, worker.heard, worker.began = job, time.monotonic(), time.monotonic() + START
+        worker.job, worker.last_report, worker.began = job, time.monotonic(), time.monotonic() + START
         with suppress(OSError):  # one that died while idle: `next` finds out
             worker.pipe.send((job.runs, worker.device, saved, self._every, self._weights))
 
@@ -108,16 +108,16 @@ class Workers(Executor):
             for worker in [worker for worker in busy.values() if self._timeout and worker.age() > self._timeout]:
                 self._workers.remove(worker)
                 worker.end()
-                return worker.told(), Broken.late(self._timeout)
+                return worker.with_news(), Broken.late(self._timeout)
             for worker in [worker for pipe, worker in busy.items() if pipe not in ready]:
                 if worker.overdue():
                     self._workers.remove(worker)
                     worker.end()
-                    return worker.told(), Halted()
+                    return worker.with_news(), Halted()
                 if not worker.patience():
-                    return worker.told(), Silent(SILENCE)
+                    return worker.with_news(), Silent(SILENCE)
         worker = busy[ready[0]]  # pyright: ignore[reportArgumentType]
-        job = worker.told()
+        job = worker.with_news()
         try:
             report = worker.pipe.recv()
         except (EOFError, OSError):
@@ -161,7 +161,7 @@ class _Worker:
     def __init__(self, device: str, threads: int, environment: Mapping[str, str], code: tuple[str, ...]):
         self.device, self.code = device, code
         self.job: Job | None = None
-        self.heard = self.began = time.monotonic()  # of its last report, and of its cohort
+        self.last_report = self.began = time.monotonic()  # of its last report, and of its cohort
         self.asked = 0.0  # when it was asked to stop
         self.pipe, inside = _SPAWN.Pipe()
         self.process = _SPAWN.Process(target=_work, args=(inside, threads, environment), daemon=True)
@@ -170,17 +170,17 @@ class _Worker:
         inside.close()  # so that the pipe ends when the worker does
 
     def patience(self) -> float:
-        """Seconds for which its silence needs no telling yet."""
-        return max(0.0, self.heard + SILENCE - time.monotonic())
+        """Seconds until its silence must be reported."""
+        return max(0.0, self.last_report + SILENCE - time.monotonic())
 
     def age(self) -> float:
         """Seconds for which its cohort has trained."""
         return time.monotonic() - self.began
 
-    def told(self) -> Job:
-        """Its cohort, of which there is something to tell now."""
+    def with_news(self) -> Job:
+        """Its cohort, which has something to report now."""
         assert self.job is not None
-        self.heard = time.monotonic()
+        self.last_report = time.monotonic()
         return self.job
 
     def ask_to_stop(self) -> None:
@@ -200,7 +200,7 @@ class _Worker:
         self.process.join()
 
     def last_words(self) -> Broken:
-        """What there is to say about a worker that died."""
+        """The report about a worker that died."""
         self.process.join()
         code = self.process.exitcode or 0
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
@@ -235,7 +235,7 @@ def _signals_blocked() -> Iterator[None]:
 
 
 class _Asked:
-    """Whether the other end of a pipe has asked for an end; it says nothing else while a cohort trains."""
+    """Whether the other end of a pipe has sent a stop; it sends nothing else while a cohort trains."""
 
     def __init__(self, pipe: Connection):
         self._pipe, self._asked, self._looked = pipe, False, 0.0
@@ -248,7 +248,7 @@ class _Asked:
 
 
 def _work(pipe: Connection, threads: int, environment: Mapping[str, str]) -> None:
-    """A worker's life: take a cohort, report on it, take the next, until the other end of the pipe is gone."""
+    """A worker's loop: take a cohort, report on it, take the next, until the other end of the pipe is gone."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     os.register_at_fork(after_in_child=lambda: _leave(pipe))

@@ -35,7 +35,7 @@ class Search(Spec):
         return {}
 
     def axes(self) -> dict[str, tuple[list[Any], tuple[str, ...]]]:
-        """The axes that the search brings along where the study does not have them: by path, the values and the fields of the
+        """The axes that the search provides where the study does not have them: by path, the values and the fields of the
         search that give them."""
         return {}
 
@@ -44,7 +44,7 @@ class Search(Spec):
         return {}
 
     def left(self, runs: Sequence[RunSpec], accuracy: Mapping[str, float]) -> list[RunSpec]:
-        """As many runs as the search may still ask for: what a plan counts."""
+        """The most runs that the search may still train: what a plan counts."""
         return [run for run in runs if run.id not in accuracy]
 
     def describe(self, found: Mapping[str, Any]) -> str:
@@ -59,10 +59,10 @@ class Search(Spec):
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search came to."""
+    """The result of a search."""
 
     found: dict[str, Any]
-    """What the search knows, by configuration."""
+    """The findings of the search, by configuration."""
     asked: list[RunSpec]
     """Every run that the search asked for."""
     reused: int

@@ -163,7 +163,7 @@ class WindowFinder:
         return known, rounds, []
 
     def _round(self, known: dict[int, _Known]) -> list[tuple[int, int]]:
-        """The runs of the next round, as places on the grid and seeds, the most telling first."""
+        """The runs of the next round, as places on the grid and seeds, the most informative first."""
         if not known:
             last, n = len(self.rates) - 1, min(self.coarse, len(self.rates))
             return [(i, self.seeds[0]) for i in dict.fromkeys(round(k * last / (n - 1)) for k in range(n))]

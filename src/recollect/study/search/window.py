@@ -90,7 +90,7 @@ class WindowSearch(Search):
         return {label: finder.found(_results(grid, accuracy)) for label, (finder, grid) in self._finders(runs).items()}
 
     def left(self, runs: Sequence[RunSpec], accuracy: Mapping[str, float]) -> list[RunSpec]:
-        """As many runs as the search may still ask for: what a plan counts."""
+        """The most runs that the search may still train: what a plan counts."""
         left: list[RunSpec] = []
         for finder, grid in self._finders(runs).values():
             results = _results(grid, accuracy)
