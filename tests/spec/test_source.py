@@ -13,7 +13,8 @@ from recollect.models import ModelSpec
 from recollect.spec import SpecError
 from recollect.spec.source import files_at, load, own_files, portable, reference, source_digest
 from recollect.study.executors import ray
-from recollect.study.executors.base import Broken
+from recollect.study.executors.base import Broken, sent
+from recollect.study.executors.placing import files_of
 from recollect.tasks import MQAR, as_task
 from recollect.train.spec import RunSpec
 
@@ -157,7 +158,8 @@ def test_a_class_of_an_installed_package_has_the_name_it_is_offered_by(monkeypat
 
 def test_what_is_installed_is_read_once_and_again_when_a_name_is_not_known(monkeypatch):
     class Entry:
-        name, load = "linear", staticmethod(lambda: nn.Linear)
+        name, value, module = "linear", "torch.nn.modules.linear:Linear", "torch.nn.modules.linear"
+        load = staticmethod(lambda: nn.Linear)
 
     offered, scans = [], []
     monkeypatch.setattr("recollect.spec.registry.entry_points", lambda group: scans.append(group) or list(offered))
@@ -201,12 +203,12 @@ def test_a_node_has_the_run_that_was_sent_and_writes_only_below_its_folder(write
     write(folder="code", own=MIXER, helper="scale = 1.0")
     monkeypatch.chdir(tmp_path / "code")
     run = run_of(f"{form.format(tmp_path)}:Own")
-    sent = ray._own_files(run)
-    assert len(sent) == 2
+    files = files_of(run)
+    assert len(files) == 2
     (tmp_path / "code").rename(tmp_path / "gone")  # a node does not have the folder
     monkeypatch.chdir(tmp_path)
     before = {path for path in tmp_path.rglob("*") if "__pycache__" not in path.parts}
-    reports = list(ray._attempt([run.model_dump_json()], sent, "cpu", None, 60.0, False, None))
+    reports = list(ray._attempt([sent(run)], files, "cpu", None, 60.0, False, None))
     assert not [report for report in reports if isinstance(report, Broken)]
     ended = [report.run for report in reports if hasattr(report, "run")]
     assert [one.id for one in ended] == [run.id]
@@ -222,11 +224,11 @@ def test_a_node_is_not_misled_by_files_of_an_earlier_study(write, tmp_path, monk
     )
     write(own=own, helper="scale = 1.0")
     first = run_of("own.py:Own")
-    sent = ray._own_files(first)
+    first_files = files_of(first)
     Path("helper.py").unlink()
     second = run_of("own.py:Own")
-    for run, files in ((first, sent), (second, ray._own_files(second))):
-        reports = list(ray._attempt([run.model_dump_json()], files, "cpu", None, 60.0, False, None))
+    for run, files in ((first, first_files), (second, files_of(second))):
+        reports = list(ray._attempt([sent(run)], files, "cpu", None, 60.0, False, None))
         assert not [report for report in reports if isinstance(report, Broken)]
 
 

@@ -59,7 +59,7 @@ def test_they_come_along_when_stores_are_merged(store, tmp_path):
 def test_a_store_of_the_first_schema_gets_its_table(store):
     run(study("s", [1e-3], snapshots=0), store=store, device="cpu", workers=1, progress=False)
     with closing(sqlite3.connect(store.path)) as db, db:
-        for table in ("snapshots", "training", "training_points"):
+        for table in ("snapshots", "training", "training_points", "failed"):
             db.execute(f"DROP TABLE {table}")
         for table, column in (
             ("runs", "state_size"),

@@ -16,7 +16,7 @@ from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store
 from recollect.study.executors.base import Resources
 from recollect.study.executors.placing import files_of, placed
-from recollect.study.executors.ray import Ray, knock
+from recollect.study.executors.ray import Ray, refuse_silent_address
 from recollect.study.run import run
 from recollect.study.spec import Study
 from recollect.study.trainer import Note
@@ -210,10 +210,10 @@ def test_a_port_that_stays_silent_or_speaks_otherwise_is_refused(monkeypatch):
     monkeypatch.setattr("recollect.study.executors.ray._PATIENCE", 0.3)
     with silent_port() as silent:
         with pytest.raises(SpecError, match=r"no Ray cluster answers at .*timed out"):
-            knock(f"127.0.0.1:{silent.getsockname()[1]}")
+            refuse_silent_address(f"127.0.0.1:{silent.getsockname()[1]}")
 
         def speak():
-            connection, _ = silent.accept()  # that of the first knock
+            connection, _ = silent.accept()  # that of the first attempt
             connection.close()
             with silent.accept()[0] as connection:
                 connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -221,7 +221,7 @@ def test_a_port_that_stays_silent_or_speaks_otherwise_is_refused(monkeypatch):
         speaker = threading.Thread(target=speak)
         speaker.start()
         with pytest.raises(SpecError, match="is not a Ray cluster's head"):
-            knock(f"127.0.0.1:{silent.getsockname()[1]}")
+            refuse_silent_address(f"127.0.0.1:{silent.getsockname()[1]}")
         speaker.join()
 
 

@@ -87,7 +87,7 @@ def test_your_own_task_from_a_module(own, monkeypatch, tmp_path):
 
 def test_your_own_task_from_an_installed_package(own, monkeypatch):
     class Entry:
-        name = "parrot"
+        name, module = "parrot", "own"
 
         @staticmethod
         def load():

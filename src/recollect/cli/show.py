@@ -121,5 +121,8 @@ def _draw_signals(model: "Model", task: "Task", seed: int, state: str, to: Path)
     }
     words = [row.word(token) for token in row.tokens]
     caption = f"A row of {task.kind}, seed {seed}; the model is {state}. Triangles: tokens at which an answer is read."
-    paths = save(signals_figure(found, words, row.read, title=f"{model.spec.title} by token", caption=caption), to)
+    paths = save(
+        signals_figure(found, words, row.read, title=f"{model.spec.title} by token", caption=caption),
+        to.with_suffix(""),
+    )
     console.print(f"The picture: {paths[0]}  (and {paths[1].name})")
