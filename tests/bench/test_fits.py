@@ -47,6 +47,7 @@ def test_polynomials_of_kernels_are_those_of_the_fit(fitted, file, function):
     np.testing.assert_allclose(found, sorted(fitted[function]), rtol=1e-6)
 
 
+@pytest.mark.long
 def test_the_constants_that_end_hopeless_runs_are_those_of_the_fit_and_stop_no_whole_run_wrongly():
     fit = script("fit_hopeless")
     runs = fit.curves()

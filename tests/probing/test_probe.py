@@ -59,6 +59,7 @@ def test_the_table_and_the_picture_hold_the_mixer_and_those_trained_with_it(reco
     assert str(tmp_path / "elsewhere") not in said.err
 
 
+@pytest.mark.long
 def test_several_tasks_are_compared_and_what_is_required_decides_the_exit_code(recollect):
     small = ("--width", 8, "--steps", 2, "--seeds", 1)
     words = ("probe", "mixers.py:Sound", "--task", "mqar,{kind: copy, length: 8}", *small)

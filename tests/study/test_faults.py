@@ -348,6 +348,7 @@ def test_of_two_processes_the_second_is_told_who_holds_the_store(whole, here):
     assert_same(Store("store.sqlite"), whole)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("limit", "words"),
     [(40_000, ()), (100_000, ("--checkpoint-every", "0")), (2_000, ())],

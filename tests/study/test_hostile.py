@@ -173,6 +173,7 @@ def test_changed_settings_and_ends_of_the_process_stay_in_it_and_are_told(here, 
     assert {run.attempts for run in store.failed().values()} == {2}
 
 
+@pytest.mark.long
 def test_a_cohort_that_takes_too_long_is_killed_and_its_runs_reported(here, alone):
     started = time.monotonic()
     done, store = trained(["Loop"], "--timeout", "10s")
@@ -198,6 +199,7 @@ def test_every_kind_of_misbehaviour_at_once(here, alone):
     assert set(runs_frame(store, "s")["model"]) == {"attention", *ENDURED}
 
 
+@pytest.mark.long
 def test_a_change_on_import_reaches_no_other_run(here, alone):
     (here / "hostile.py").write_text("import torch\ntorch.set_default_dtype(torch.float64)\n" + HOSTILE)
     done, store = trained(["Mixer"], "--workers", "1")
@@ -210,6 +212,7 @@ def test_a_change_on_import_reaches_no_other_run(here, alone):
     }
 
 
+@pytest.mark.long
 def test_ctrl_c_while_workers_start_leaves_one_line(here):
     (here / "s.yaml").write_text(STUDY % "attention")
     command = [

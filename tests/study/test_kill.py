@@ -108,6 +108,7 @@ def test_killed_sixty_times_the_tables_are_those_of_an_uninterrupted_study(tmp_p
     assert lost_workers >= 2
 
 
+@pytest.mark.long
 def test_killed_once_it_goes_on_from_its_snapshot_and_ends_with_the_same_table(tmp_path):
     study = tmp_path / "killed.yaml"
     study.write_text(STUDY.replace("[attention, {kind: attention, conv: k}]", "attention"))

@@ -159,6 +159,7 @@ search: {low: 1.0e-3, high: 1.0e-1, points: 5, coarse: 3, seeds: [1, 2]}
 """
 
 
+@pytest.mark.long
 def test_a_searching_study_runs_merges_and_is_found_done_from_the_command_line(tmp_path):
     (tmp_path / "tiny.yaml").write_text(SEARCH)
     first = recollect("run", "tiny.yaml", "--device", "cpu", "--store", "a.sqlite", cwd=tmp_path)
