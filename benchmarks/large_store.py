@@ -1,6 +1,6 @@
 """Times `results`, `status`, `report` and their like on a store of 20,000 runs with curves, made up without training.
 
-    python benchmarks/large_store.py [--runs 20000] [--points 50] [--store /tmp/large.sqlite] [--only status,results]
+    python benchmarks/large_store.py [--runs 20000] [--points 50] [--store results/large.sqlite] [--only status,results]
 
 The store is made if the file is not there yet.
 """

@@ -84,8 +84,8 @@ def draw_errors(
 
 
 def draw_preferences(title: str, models: Callable[[Scale], Sequence[str]]) -> Callable[[Evidence, str], Drawing]:
-    """Preference rates: a row of panels per kind of query, a column per model; inside a panel a row per s, a column per
-    segment."""
+    """Return a function that draws preference rates: one row of panels per kind of query and one column per model. Each panel
+    has one row per s and one column per segment."""
 
     def drawing(evidence: Evidence, caption: str) -> Drawing:
         runs, cells = view(evidence), {}
