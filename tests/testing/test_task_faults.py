@@ -93,7 +93,9 @@ def test_unanswerable_query():
 def test_label_off_by_one():
     late = changed(positions=lambda b: b.source, answers=lambda b: b.tokens.gather(1, b.source))
     assert broken("alignment", late) == "off by one: every answer is the token fed where it is read"
-    assert broken("sources", late).startswith("the source is not before the place of reading: row 0, answer 0: source")
+    assert broken("sources", late).startswith(
+        "the source is not before the position where the answer is read: row 0, answer 0: source"
+    )
     assert broken("alignment", read_twice(2)).startswith("off by one: every answer is the token after the next")
     RULES["alignment"](read_twice(1)())
     wrong = read_twice(1, at=lambda rows: rows % 8 == 3)

@@ -20,11 +20,11 @@ from recollect.testing.measure import (
     assert_finite,
     build,
     call,
+    in_one_line,
     largest,
     numbers,
     results,
     scale,
-    summary,
     together,
 )  # fmt: skip
 
@@ -145,7 +145,7 @@ def cohort(make: Make, width: int, length: int) -> str | None:
     try:
         among = {size: together(singles[:size], x[:size]) for size in (2, 3, 8)}
     except Exception as error:
-        return f"cannot be vmapped ({summary(error)}): members are trained one after another"
+        return f"cannot be vmapped ({in_one_line(error)}): members are trained one after another"
     for size in (2, 3):
         for name, value in among[size].items():
             moved, where = largest(among[8][name][:size] - value, "member")
@@ -232,7 +232,7 @@ def odd_lengths(make: Make, width: int, length: int) -> None:
             try:
                 outputs[n] = module(x[:, :n])
             except Exception as error:
-                raise AssertionError(f"a row of {n} tokens fails: {summary(error)}") from error
+                raise AssertionError(f"a row of {n} tokens fails: {in_one_line(error)}") from error
             assert outputs[n].shape == (2, n, width), f"a row of {n} tokens gives {tuple(outputs[n].shape)}"
             what = f"the first {n} tokens of a row of 65, on their own, give something else:"
             assert_close(outputs[n], outputs[65][:, :n], what, "batch row", "position", "channel")
