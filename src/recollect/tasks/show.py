@@ -44,7 +44,7 @@ class Example:
 
     def _copies(self) -> set[int]:
         """The positions of the question's tokens elsewhere in the row: all of them where several answers are right, and
-        otherwise the only one, since a token that is frequent tells nothing."""
+        otherwise the only one: marks on a frequent token would be of no use."""
         asked = [self.tokens[position] for position in sorted(self.question)]
         starts = [p for p in range(self.length) if asked and self.tokens[p : p + len(asked)] == asked]
         if self.row.candidates is None and len(starts) > 2:

@@ -95,9 +95,9 @@ def batch_independence(make: Make, width: int, length: int) -> None:
     with torch.no_grad():
         usual = module(x)
         for row in range(3):
-            company = torch.cat([others[:row], x[row : row + 1], 10 * others[row + 1 :]])
+            with_others = torch.cat([others[:row], x[row : row + 1], 10 * others[row + 1 :]])
             what = f"batch row {row} depends on the rows beside it: with other rows"
-            assert_close(module(company)[row], usual[row], what, "position", "channel")
+            assert_close(module(with_others)[row], usual[row], what, "position", "channel")
             what = f"batch row {row} depends on the rows beside it: alone"
             assert_close(module(x[row : row + 1])[0], usual[row], what, "position", "channel")
 
@@ -149,7 +149,9 @@ def cohort(make: Make, width: int, length: int) -> str | None:
     for size in (2, 3):
         for name, value in among[size].items():
             moved, where = largest(among[8][name][:size] - value, "member")
-            assert moved == 0, f"{name} depends on company: among {size} and among 8 differ by {moved:.3g} at {where}"
+            assert moved == 0, (
+                f"{name} depends on the other members: among {size} and among 8 it differs by {moved:.3g} at {where}"
+            )
     doubles, x = [build(make, seed=seed) for seed in range(3)], numbers(3, 2, length, width)
     stacked = together(doubles, x)
     for i, module in enumerate(doubles):

@@ -135,7 +135,7 @@ def seeds(task: Task, rows: int = 64) -> None:
     assert (first.tokens != first.tokens[:1]).any(), f"all {rows} rows hold the same tokens: the row is ignored"
 
 
-def company(task: Task, rows: int = 64) -> None:
+def other_rows(task: Task, rows: int = 64) -> None:
     """A row drawn alone, or beside rows of other seeds, is the row drawn in its batch."""
     group, numbers = task.batch(0, "train", rows), torch.arange(rows)
     for row in (0, 1, rows - 1):
@@ -167,7 +167,7 @@ def specification(task: Task, rows: int = 64) -> None:
 
 
 TASK_CHECKS: list[Check] = checks(
-    shapes, tokens, positions, sources, answerable, alignment, seeds, company, own_randomness, specification
+    shapes, tokens, positions, sources, answerable, alignment, seeds, other_rows, own_randomness, specification
 )
 
 
