@@ -23,7 +23,7 @@ CPU, SMALL = torch.device("cpu"), Size(rows=2, length=9, heads=2, dim=4)
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
-    monkeypatch.setattr(kernels, "timed", lambda run, device: 0.002)
+    monkeypatch.setattr(kernels, "seconds_per_call", lambda run, device: 0.002)
 
 
 @pytest.mark.parametrize("op", CASES)

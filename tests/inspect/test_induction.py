@@ -53,7 +53,7 @@ def test_models_made_by_hand():
     tokens = torch.cat([torch.randperm(VOCABULARY, generator=torch.Generator().manual_seed(i))[None] for i in range(4)])
     tokens = torch.cat([tokens, tokens], dim=1)
     (inducing,) = induction_scores(by_hand("k", 100.0), tokens).to_dict("records")
-    assert (inducing["place"], inducing["head"]) == ("layers.0.mixer", 0)
+    assert (inducing["mixer"], inducing["head"]) == ("layers.0.mixer", 0)
     assert inducing["prefix_matching"] > 0.99
     (same,) = induction_scores(by_hand("none", 100.0), tokens).to_dict("records")
     assert same["prefix_matching"] < 0.01, "it looks at the token itself"

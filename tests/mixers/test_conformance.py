@@ -68,7 +68,7 @@ CASES: list[tuple[str, dict]] = [
     ("deltanet", {"expand_v": 3, "norm_eps": 1e-3, "beta_max": 2.0}),
     ("gated_deltanet", {}),
     ("gated_deltanet", {"expand_v": 2, "norm_eps": 1e-6}),
-    ("gated_deltanet", {"heads": 1}),
+    ("gated_deltanet", {"heads": 1, "output_gate": False}),
     ("deltaproduct", {}),
     ("kda", {}),
     ("gated_deltanet2", {}),

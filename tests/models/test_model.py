@@ -258,7 +258,7 @@ def test_a_mixer_derived_from_attention_keeps_its_own_forward(monkeypatch):
     [
         ({"mixer": {"kind": "attention", "heads": 3}}, "3 does not divide width 16; choose from: 1, 2, 4, 8, 16"),
         ({"mixer": {"kind": "linear_attention", "feature": "cosine"}}, "'elu', 'relu', 'identity' or 'taylor'"),
-        ({"pattern": "MX", "blocks": {"M": {"mixer": "mamba"}}}, "letter 'X' stands for nothing"),
+        ({"pattern": "MX", "blocks": {"M": {"mixer": "mamba"}}}, "letter 'X' has no block"),
         ({"blocks": {"M": {"mixer": "mamba"}}}, "no pattern"),
         ({"mixer": "mamba", "positions": "alibi"}, "act inside attention"),
         ({"positions": "absolute"}, "'learned', 'sinusoidal'"),

@@ -19,9 +19,9 @@ FORMS = ("text", "tokens")
 def as_tokens(name: str, question: Question, usable: Sequence[int], start: list[int], seed: int, rows: int) -> Batch:
     """Every word and mark of a row is a token of its own, drawn anew for each row from the `usable` ones."""
     marks = len(set(question.tokens.values()))
-    place, needed = {}, marks
+    first, needed = {}, marks
     for kind, count in question.needs().items():
-        place[kind], needed = needed, needed + count
+        first[kind], needed = needed, needed + count
     if needed > len(usable):
         raise SpecError(
             f"{name} at length {question.length} with {question.shots} shots needs {needed} different tokens, and the "
@@ -32,7 +32,7 @@ def as_tokens(name: str, question: Question, usable: Sequence[int], start: list[
 
     def written(items: list[Item], tokens: list[int]) -> list[int]:
         numbers = (
-            question.tokens.get(item, -1) if isinstance(item, str) else place[item[0]] + item[1] for item in items
+            question.tokens.get(item, -1) if isinstance(item, str) else first[item[0]] + item[1] for item in items
         )
         return [tokens[number] for number in numbers if number >= 0]
 

@@ -97,8 +97,8 @@ class HuggingFace(LanguageModel):
         head, inner = self.model.get_output_embeddings(), self.model.base_model
         self.split = False
         if head is not None and inner is not self.model:
-            found = head(self._hidden(tokens))
-            self.split = found.shape == logits.shape and torch.allclose(found, logits, rtol=1e-4, atol=near)
+            from_head = head(self._hidden(tokens))
+            self.split = from_head.shape == logits.shape and torch.allclose(from_head, logits, rtol=1e-4, atol=near)
 
 
 def open_exported(folder: str | Path, device: str = "auto", trust: bool = False) -> Exported:

@@ -1,4 +1,4 @@
-"""Accuracy against length, and against the place in the answer and in the context."""
+"""Accuracy against length, and against the position in the answer and in the context."""
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -8,20 +8,20 @@ from recollect.evaluation.score import Evaluation
 from recollect.figures.looks import look
 from recollect.figures.style import add_caption, new_figure, style
 
-_AXES = {"token": "token of the answer", "tenth": "tenth of the context it stands in"}
+_AXES = {"token": "token of the answer", "tenth": "tenth of the context that has it"}
 _PANELS = 2
 """Tags drawn at most a task: rows of panels beyond that say little."""
 
 
-def evaluation_figure(found: Evaluation, title: str) -> Figure:
+def evaluation_figure(evaluation: Evaluation, title: str) -> Figure:
     """On top all tasks by length; under it, a row per task, accuracy by tag, a line per length."""
-    tasks = list(dict.fromkeys(found.accuracy["task"]))
+    tasks = list(dict.fromkeys(evaluation.accuracy["task"]))
     with style():
         figure = new_figure(8.0, 3.2 + 2.3 * len(tasks))
         grid = figure.add_gridspec(1 + len(tasks), _PANELS, height_ratios=[1.3, *[1.0] * len(tasks)])
-        _lengths(figure.add_subplot(grid[0, :]), found.accuracy, tasks)
+        _lengths(figure.add_subplot(grid[0, :]), evaluation.accuracy, tasks)
         for row, task in enumerate(tasks, 1):
-            points = found.positions.query("task == @task")
+            points = evaluation.positions.query("task == @task")
             values: dict[str, set[int]] = {}
             for tag, value in zip(points["tag"], points["value"], strict=True):
                 values.setdefault(tag, set()).add(value)
@@ -31,7 +31,7 @@ def evaluation_figure(found: Evaluation, title: str) -> Figure:
                 _places(axes, points.query("tag == @tag"))
                 axes.set(title=task, xlabel=_AXES.get(tag, tag), ylabel="tokens right", ylim=(-0.03, 1.03))
         figure.suptitle(title)
-        add_caption(figure, _caption(found.accuracy))
+        add_caption(figure, _caption(evaluation.accuracy))
     return figure
 
 

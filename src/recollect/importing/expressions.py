@@ -123,10 +123,10 @@ class Reader:
         if evaluate is None:
             raise self.refuse(node, f"an expression of the kind {type(node).__name__} is not read")
         with self.at(node):
-            found = evaluate(node, names)
-        if isinstance(found, str | list | tuple | dict | set) and len(found) > MOST_ITEMS:
+            value = evaluate(node, names)
+        if isinstance(value, str | list | tuple | dict | set) and len(value) > MOST_ITEMS:
             raise self.refuse(node, f"more than {MOST_ITEMS:,} items are not read")
-        return found
+        return value
 
     def _constant(self, node: ast.Constant, names: dict[str, Any]) -> Any:
         return node.value
@@ -153,11 +153,11 @@ class Reader:
         return set(self._list(node, names))  # pyright: ignore[reportArgumentType]
 
     def _dict(self, node: ast.Dict, names: dict[str, Any]) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+        items: dict[Any, Any] = {}
         for key, inner in zip(node.keys, node.values, strict=True):
             value = self.value(inner, names)
-            found |= value if key is None else {self.value(key, names): value}
-        return found
+            items |= value if key is None else {self.value(key, names): value}
+        return items
 
     def _binop(self, node: ast.BinOp, names: dict[str, Any]) -> Any:
         return self._binary(node.op, self.value(node.left, names), self.value(node.right, names))

@@ -103,10 +103,10 @@ class _Script(Reader):
         """A module that lies beside the script is read as well; of any other only the names are kept."""
         last = (node.module or "").rpartition(".")[2]
         beside = self.path.with_name(f"{last}.py") if self.path and last else None
-        found = read_script(beside) if beside and beside.is_file() and beside != self.path else {}
+        defined = read_script(beside) if beside and beside.is_file() and beside != self.path else {}
         for alias in node.names:
             other = Imported(f"{node.module}.{alias.name}")
-            names[alias.asname or alias.name] = found.get(alias.name, other)
+            names[alias.asname or alias.name] = defined.get(alias.name, other)
 
     def _loop(self, node: ast.For, names: dict[str, Any]) -> None:
         for item in self.value(node.iter, names):
@@ -140,13 +140,13 @@ class _Script(Reader):
         arguments = function.node.args
         names = [one.arg for one in [*arguments.posonlyargs, *arguments.args]]
         defaults = [self.value(one, function.names) for one in arguments.defaults]
-        found = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+        bound = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
         for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-            found |= {} if default is None else {one.arg: self.value(default, function.names)}
+            bound |= {} if default is None else {one.arg: self.value(default, function.names)}
         if arguments.vararg:
-            found[arguments.vararg.arg] = tuple(positional[len(names) :])
+            bound[arguments.vararg.arg] = tuple(positional[len(names) :])
         known = {*names, *(one.arg for one in arguments.kwonlyargs)}
         if arguments.kwarg:
-            found[arguments.kwarg.arg] = {name: value for name, value in keyword.items() if name not in known}
-        found |= dict(zip(names, positional, strict=False))
-        return found | {name: value for name, value in keyword.items() if name in known}
+            bound[arguments.kwarg.arg] = {name: value for name, value in keyword.items() if name not in known}
+        bound |= dict(zip(names, positional, strict=False))
+        return bound | {name: value for name, value in keyword.items() if name in known}

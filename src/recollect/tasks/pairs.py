@@ -27,7 +27,7 @@ class PairsTask(Task):
 
     @property
     def chance(self) -> float:
-        """Any of the K values that the row's queries can have as answers."""
+        """The accuracy of guessing any of the row's K values."""
         return 1.0 / self.pairs
 
 

@@ -82,13 +82,13 @@ def in_place(optimiser: Optimiser) -> None:
             assert t.shape[:1] == (8,), f"state {part}.{name} is {tuple(t.shape)}: the 8 members must be axis 0"
 
 
-def company(optimiser: Optimiser) -> None:
+def other_members(optimiser: Optimiser) -> None:
     """A member's numbers are the same to the bit whatever the other members are."""
     together = Trial([optimiser] * 8, range(8)).train(1, STEPS).results()
     for rows in ([3, 3], [5, 1, 6]):
         few = Trial([optimiser] * len(rows), rows).train(1, STEPS).results()
         for name, value in few.items():
-            assert torch.equal(value, together[name][rows]), f"{name} of members {rows} differs in other company"
+            assert torch.equal(value, together[name][rows]), f"{name} of members {rows} depends on the other members"
 
 
 def own_numbers(optimiser: Optimiser) -> str | None:
@@ -153,7 +153,7 @@ def outlined(optimiser: Optimiser) -> None:
     assert counted == held, f"state_bytes says {counted}, and the state has {held}"
 
 
-OPTIMISER_CHECKS: list[Check] = checks(in_place, company, own_numbers, rates, resumes, capturable, outlined)
+OPTIMISER_CHECKS: list[Check] = checks(in_place, other_members, own_numbers, rates, resumes, capturable, outlined)
 
 
 class OptimiserConformance:
