@@ -82,7 +82,10 @@ def plateaus(steps: ArrayLike, loss: ArrayLike, tolerance: float = 0.03, least: 
 def transition(steps: ArrayLike, loss: ArrayLike, least: float = 0.1) -> Change | None:
     """The largest sudden fall that follows a plateau, where it is at least this share of the curve's range."""
     x, y = _smooth(steps, loss)
-    flat, enough = plateaus(steps, loss), max(least * np.ptp(y), 2 * _noise(loss))  # a plateau may move by the noise itself
+    flat, enough = (
+        plateaus(steps, loss),
+        max(least * np.ptp(y), 2 * _noise(loss)),
+    )  # a plateau may move by the noise itself
     falls = []
     for before, after in zip_longest(flat, flat[1:]):
         end, level = (after.start, after.level) if after else (float(x[-1]), float(y[-1]))

@@ -85,7 +85,7 @@ FIG8 = Item(
 FIG13 = Item(
     "fig13",
     "Position retrieval: accuracy by position, interleaved",
-    "N = 1 like a Transformer, N > 1 like an SSM",
+    "N = 1 is learnt more suddenly, N > 1 like an SSM",
     draw_positions("Accuracy by target position, interleaved N:1", M2_BLOCKS),
     _studies("position-m2-blocks", M2_BLOCKS),
     stages.FIG13,
