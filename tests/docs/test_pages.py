@@ -44,7 +44,7 @@ def script(name: str):
     return module
 
 
-@pytest.mark.parametrize(("name", "write"), [("reference", "reference"), ("atlas", "page")])
+@pytest.mark.parametrize(("name", "write"), [("reference", "reference"), ("atlas", "page"), ("window", "page")])
 def test_pages_made_from_code_and_tables_are_current(name, write):
     module = script(name)
     assert getattr(module, write)() == module.PAGE.read_text(), f"write it anew: python docs/{name}.py"

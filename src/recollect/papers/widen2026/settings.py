@@ -5,12 +5,14 @@ The base, at `medium`: MQAR (64, 4) with 8,192 words and blank filler, width 64,
 words, width 32, 2,000 steps of 32 fresh rows, 7 rates from 1e-4 to 1e-1 and 2 seeds: two CPU cores.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from recollect.analysis.window import THRESHOLD
+from recollect.analysis.groups import groups
+from recollect.analysis.window import THRESHOLD, windows
 from recollect.figures.panels import lines_figure, summary
 from recollect.papers.item import Drawing
 from recollect.papers.judge import Evidence, Scale
@@ -70,11 +72,42 @@ def _words(way: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in way.items())
 
 
-def draw(runs: pd.DataFrame, line: str, *, title: str, caption: str, panel: str = "model", columns: int = 2) -> Drawing:
-    """Accuracy against learning rate, a line per value of a column, a panel per value of another."""
-    table = summary(runs, [panel, line, "train.lr"])
-    figure = lines_figure(
-        table, "train.lr", line, panel, title=title, xlabel="learning rate", columns=columns,
-        caption=f"{caption} Band: lowest to highest seed; a window is where the mean is at least {THRESHOLD:g}.",
-    )  # fmt: skip
-    return figure, table
+@dataclass(frozen=True)
+class Ways:
+    """The ways of training that an item compares."""
+
+    title: str
+    label: Callable[[pd.DataFrame, Scale], list[str]]
+    """The way of each run."""
+    base: str
+    """The way that the others are compared with; empty: none."""
+    panel: str = "model"
+    """The column with a panel per value."""
+
+    def named(self, evidence: Evidence) -> pd.DataFrame:
+        """The runs with their way."""
+        runs = evidence.runs
+        return runs.assign(way=self.label(runs, evidence.scale)) if len(runs) else runs
+
+    def draw(self, evidence: Evidence, caption: str) -> Drawing:
+        """Accuracy against learning rate, a line per way."""
+        table = summary(self.named(evidence), [self.panel, "way", "train.lr"])
+        figure = lines_figure(
+            table, "train.lr", "way", self.panel, title=self.title, xlabel="learning rate", columns=2,
+            caption=f"{caption} Band: lowest to highest seed; a window is where the mean is at least {THRESHOLD:g}.",
+        )  # fmt: skip
+        return figure, table
+
+    def windows(self, evidence: Evidence) -> pd.DataFrame:
+        """One row per panel and way: `mean`, `low`, `high` of the seeds' windows in decades (90 % interval) and whether one goes
+        on beyond the rates tried; `checkpoints`, the window of the best checkpoints; the best rate and the accuracy there."""
+        rows = []
+        for names, runs in groups(self.named(evidence), [self.panel, "way"]) if len(evidence.runs) else []:
+            found = evidence.window(runs, "")
+            row = windows(runs.assign(all=""), by="all", resamples=1).iloc[0]
+            rows.append(
+                {"panel": names[self.panel], "way": names["way"], "mean": found.value, "low": found.low, "high": found.high,
+                 "open": found.could_rise, "checkpoints": row["checkpoint_decades"], "rate": row["best_lr"],
+                 "accuracy": row["best"], "seeds": found.seeds}
+            )  # fmt: skip
+        return pd.DataFrame(rows)
