@@ -35,25 +35,27 @@ QUESTIONS = {
     "widen2026/widths": "Does muP keep the best rate where it is as a model grows wider?",
 }
 """By paper and item."""
+SLOWER = ("slower-adamw", "slower-muon")
 PARTLY = {
     "okpekpe2025/decay": "Only Mamba, Mamba-2 and DeltaNet are measured, not every mixer of the atlas.",
 }
 """What an item leaves of its question."""
 INTRODUCTION = f"""# What widens the window
 
-A *window* is the stretch of learning rates over which a model recalls at least 95 % ([what it means](results.md)). Recurrent models have
-narrower windows than attention; this page asks what mends that. "Wider" means wider by at least {WIDER} decades. All numbers are from runs kept in
-this repository, judged by code; `python docs/window.py` writes the page.
+A *window* is the stretch of learning rates over which a model recalls at least 95 % ([what it means](results.md)). Recurrent
+models have narrower windows than attention; this page asks what changes that. "Wider" means wider by at least {WIDER} decades.
 """
 SETTINGS = """## How it was measured
 
-`medium`: MQAR with 64 tokens, 4 pairs, 8,192 words and blank filler, 2 layers of width 64, 25 epochs over 100,000 rows in batches of 512, 9 rates from
-1e-5 to 1e-1, 3 seeds, AdamW with weight decay 0.1 and no clipping, cosine decay after a warm-up over a tenth of the run. `tiny`: 16 tokens, 4 pairs and
-32 words, width 32, 2,000 steps of 32 rows, 7 rates from 1e-4 to 1e-1, 2 seeds; what fails there is *not seen at this scale*, not refuted.
+`medium`: MQAR with 64 tokens, 4 pairs, 8,192 words and blank filler, 2 layers of width 64, 25 epochs over 100,000 rows in batches
+of 512, 9 rates from 1e-5 to 1e-1, 3 seeds, AdamW with weight decay 0.1 and no clipping, cosine decay after a warm-up over a tenth
+of the run. `tiny`: 16 tokens, 4 pairs and 32 words, width 32, 2,000 steps of 32 rows, 7 rates from 1e-4 to 1e-1, 2 seeds; what
+fails there was *not seen at this scale* and is not refuted. What an item changes is the only thing in which its runs differ.
 
-Windows in the tables are means of the seeds' windows, with 90 % intervals; `≥` where the window of a seed goes on beyond the rates tried, and an
-interval then says nothing of its upper end. The window of best checkpoints takes each run at its best measurement instead of its end. A study that
-is changed in one thing has the others as in the base.
+Windows in the tables are means of the seeds' windows, with 90 % intervals. `≥`: the window of a seed goes on beyond the rates
+tried, so that it may be wider than the interval says. The window of best checkpoints takes each run at its best measurement
+instead of its end. All numbers are from the runs in [reproductions](reproductions/README.md), judged by code;
+`python docs/window.py` writes this page from them.
 """
 
 
@@ -81,8 +83,10 @@ def part(name: str) -> Part:
     item = PAPERS.find(paper).item(item_name)
     for scale in FROM:
         folder = KEPT / scale / paper
-        evidence = kept(item, scale, folder) if (folder / RUNS).exists() else None
-        if evidence is not None and len(evidence.runs) and evidence.runs["semantics"].min() == SEMANTICS:
+        if not all((folder / name).exists() for name in (RUNS, f"{item.name}.csv")):
+            continue
+        evidence = kept(item, scale, folder)
+        if len(evidence.runs) and set(evidence.runs["semantics"]) == {SEMANTICS}:
             return Part(name, item, scale, evidence, [judge(claim, evidence) for claim in item.claims])
     return Part(name, item, FROM[0], None, [])
 
@@ -112,7 +116,7 @@ def moved(part: Part) -> str:
             sentences.append(
                 f"{written(str(panel))} {decades(base)} ({base['way']}), at most {decades(widest)} ({widest['way']})"
             )
-    return f" Decades: {'; '.join(sentences)}." if sentences else ""
+    return f" Windows in decades: {'; '.join(sentences)}." if sentences else ""
 
 
 def decades(row: dict) -> str:
@@ -121,17 +125,36 @@ def decades(row: dict) -> str:
 
 
 def answer(parts: list[Part]) -> list[str]:
-    """What was found, a line per question; then what was not trained."""
+    """What widens a window, what was found on each question, and what was not trained."""
+    widen = [
+        verdict for one in parts for verdict in one.verdicts if "widen" in verdict.claim or verdict.claim in SLOWER
+    ]
+    count = {word: [verdict for verdict in widen if verdict.answer == word] for word in ("holds", "does not hold")}
     lines = ["## The answer", ""]
+    if held := [verdict.says for verdict in count["holds"]]:
+        lines += [
+            f"**Of {len(widen)} changes that were tried, {len(held)} widen a window:**",
+            "",
+            *(f"- {says}." for says in held),
+        ]
+    elif widen:
+        lines += [f"**None of the {len(widen)} changes that were tried has been shown to widen a window.**"]
+    else:
+        lines += ["**Nothing has been trained yet.**"]
+    no, open_ = len(count["does not hold"]), len(widen) - sum(map(len, count.values()))
+    lines += [
+        "",
+        f"{no} do not widen it, and {open_} are open or were not seen." if widen else "",
+        "",
+        "By question:",
+        "",
+    ]
     for one in parts:
         if one.evidence is not None:
             link = f"[{QUESTIONS[one.name]}](#{anchor(QUESTIONS[one.name])})"
-            lines.append(f"- **{link}** At `{one.scale}` {counted(one.verdicts)}.{moved(one)}")
+            lines.append(f"- {link} At `{one.scale}` {counted(one.verdicts)}.{moved(one)}")
     untrained = [QUESTIONS[one.name] for one in parts if one.evidence is None]
-    if untrained:
-        lines += [f"- **Not trained yet:** {' '.join(untrained)}"]
-    held = [verdict.says for one in parts for verdict in one.verdicts if verdict.answer == "holds"]
-    lines += ["", "What holds:" if held else "No claim holds yet.", "", *(f"- {says}." for says in held)]
+    lines += ["- **Not trained yet:** " + " ".join(untrained)] if untrained else []
     return [*lines, ""]
 
 
