@@ -5,6 +5,7 @@ import pandas as pd
 from recollect.analysis.scaling import at_best_rate
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES
 from recollect.figures.panels import lines_figure
+from recollect.papers.drawing import best_lines
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence
@@ -36,12 +37,8 @@ def best_table(evidence: Evidence, models: list[str], rates: tuple[float, ...] |
     """Accuracy at the best rate of each model, setting, width and depth, as `lines_figure` takes it."""
     runs = evidence.runs
     runs = runs.loc[runs["model"].isin(models)] if len(runs) else runs
-    table = at_best_rate(runs, [*CELL, "model.layers"], rates) if len(runs) else pd.DataFrame()
-    columns = [*CELL, "model.layers", "lr", "mean", "low", "high", "seeds", "parameters"]
-    if table.empty:
-        return pd.DataFrame(columns=columns)
-    table = table.drop(columns=["low", "high"]).rename(columns={"accuracy": "mean", "min": "low", "max": "high"})
-    return pd.DataFrame(table, columns=columns)
+    table = best_lines(runs, [*CELL, "model.layers"], rates)
+    return pd.DataFrame(table, columns=[*CELL, "model.layers", "lr", "mean", "low", "high", "seeds", "parameters"])
 
 
 def draw_widths(title: str, models: list[str]):
