@@ -197,6 +197,7 @@ BLOCKS = ("HI-M2-1", "HI-M2-2", "HI-M2-3", "HI-M2-4")
 HYBRIDS = ("HI-M2-1", "2S-M2")
 HIGH = only("RoPE", "M2", "2S-M2", error=0.2, otherwise=Facts(error=0.05))
 HIGHER = only("RoPE", "M2", "2S-M2", error=0.4, otherwise=Facts(error=0.05))
+LESS, MORE = all_are(longer=0.3), all_are(longer=0.5)
 LOCAL = only("M2", *BLOCKS, "2S-M2", late=True)
 CASES: dict[tuple[str, str], tuple[World, World]] = {
     ("fig3a", "F1-hybrids-first"): (order(*HYBRIDS, "RoPE"), order("RoPE", *HYBRIDS)),
@@ -213,7 +214,7 @@ CASES: dict[tuple[str, str], tuple[World, World]] = {
     ("fig4b", "F2-hybrids-best"): (only("RoPE", "M2", longer=0.4), only(*HYBRIDS, longer=0.3)),
     ("fig4b", "F2-nope"): (all_are(), only("NoPE", longer=0.3)),
     ("fig4b", "F2-mamba2-over-rope"): (only("RoPE", longer=0.2), only("M2", longer=0.2)),
-    ("fig4c", "F2-prefix-helps-all"): (by_query(all_are(longer=0.3), all_are(longer=0.5)), by_query(all_are(longer=0.5), all_are(longer=0.3))),
+    ("fig4c", "F2-prefix-helps-all"): (by_query(LESS, MORE), by_query(MORE, LESS)),
     ("fig4c", "F2-hybrids-prefix"): (all_are(), all_are(longer=0.4)),
     ("fig4c", "F2-prefix-helps"): (by_query(only("M2", longer=0.5), all_are()), by_query(all_are(), only("M2", longer=0.5))),
     ("fig12", "fewer-attention-layers"): (only("HI-M2-1", longer=0.5), only("HI-M2-4", longer=0.5)),

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from itertools import product
 
+import numpy as np
 import pandas as pd
 
 from recollect.analysis.groups import groups
+from recollect.analysis.window import ZOOLOGY_RATES
 from recollect.papers.estimates import NotEnough
 from recollect.papers.judge import Evidence
 from recollect.papers.okpekpe2025.settings import SETTINGS
@@ -43,6 +45,18 @@ def common(one: pd.DataFrame, other: pd.DataFrame) -> dict[str, tuple[pd.DataFra
     }
     if not found:
         raise NotEnough("no setting was tried with both models")
+    return found
+
+
+def with_zoologys_rates(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The configurations in which all four of Zoology's rates were tried; NotEnough where there is none."""
+    found = {
+        at: rows
+        for at, rows in cells(runs).items()
+        if all(np.isclose(rows["train.lr"].to_numpy(float), rate, rtol=0.01).any() for rate in ZOOLOGY_RATES)
+    }
+    if not found:
+        raise NotEnough("Zoology's four rates were tried in no setting")
     return found
 
 

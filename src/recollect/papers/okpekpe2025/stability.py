@@ -8,7 +8,7 @@ import pandas as pd
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.judge import Claim, Evidence
-from recollect.papers.okpekpe2025.cells import cells, common, pairs, printed
+from recollect.papers.okpekpe2025.cells import cells, common, pairs, printed, with_zoologys_rates
 from recollect.papers.questions import Finding, all_of, any_of, at_least, at_most, every, exceeds, not_
 
 WIDER = 0.25
@@ -101,7 +101,7 @@ def _missed_by_zoology(name: str) -> Callable[[Evidence], Finding]:
         return all_of(at_least(fine, THRESHOLD), not_(at_least(four, THRESHOLD)))
 
     def test(evidence: Evidence) -> Finding:
-        found = cells(_two_layers(evidence, name))
+        found = with_zoologys_rates(_two_layers(evidence, name))
         return any_of(*(lambda at=at, rows=rows: missed(evidence, at, rows) for at, rows in found.items()))
 
     return test

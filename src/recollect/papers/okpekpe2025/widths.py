@@ -10,7 +10,7 @@ from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence
 from recollect.papers.okpekpe2025 import stability
-from recollect.papers.okpekpe2025.cells import cells, common, pairs, printed
+from recollect.papers.okpekpe2025.cells import cells, common, pairs, printed, with_zoologys_rates
 from recollect.papers.okpekpe2025.settings import (
     ALL,
     MAIN,
@@ -75,7 +75,7 @@ def _gain(evidence: Evidence, names: list[str], label: str) -> Estimate:
     """The gain of the finer grid over Zoology's four rates: mean over configurations, per seed."""
     by_seed: dict[int, list[float]] = {}
     for name in names:
-        for rows in cells(evidence.where(model=name, layers=2)).values():
+        for rows in with_zoologys_rates(evidence.where(model=name, layers=2)).values():
             tried = [at_best_rate(rows.assign(all=0), ["all"], rates)["lr"].iloc[0] for rates in (None, ZOOLOGY_RATES)]
             for seed, one in rows.groupby("train.seed"):
                 fine, four = (one.loc[one["train.lr"] == lr, "accuracy"].fillna(0.0).mean() for lr in tried)
