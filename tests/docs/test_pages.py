@@ -50,6 +50,16 @@ def test_pages_made_from_code_and_tables_are_current(name, write):
     assert getattr(module, write)() == module.PAGE.read_text(), f"write it anew: python docs/{name}.py"
 
 
+def test_the_page_on_windows_says_what_was_not_trained(tmp_path, monkeypatch):
+    module = script("window")
+    trained = sum(module.part(name).evidence is not None for name in module.QUESTIONS)
+    assert module.page().count("it has not been trained") == len(module.QUESTIONS) - trained
+    monkeypatch.setattr(module, "KEPT", tmp_path)
+    empty = module.page()
+    assert "Nothing has been trained yet" in empty
+    assert empty.count("it has not been trained") == len(module.QUESTIONS)
+
+
 def test_counts_in_the_pages_are_those_of_the_kept_verdicts():
     module = script("counts")
     for page in module.PAGES:

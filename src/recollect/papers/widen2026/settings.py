@@ -69,7 +69,7 @@ def wider(evidence: Evidence, mixer: str, more: Mapping[str, Any], less: Mapping
 
 
 def _words(way: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in way.items())
+    return ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in way.items())
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,10 @@ class Ways:
         table = summary(self.named(evidence), [self.panel, "way", "train.lr"])
         figure = lines_figure(
             table, "train.lr", "way", self.panel, title=self.title, xlabel="learning rate", columns=2,
-            caption=f"{caption} Band: lowest to highest seed; a window is where the mean is at least {THRESHOLD:g}.",
+            caption=f"{caption} Band: lowest to highest seed; grey: {THRESHOLD:g}, from which on a rate is in the window.",
         )  # fmt: skip
+        for axes in figure.axes:
+            axes.axhline(THRESHOLD, color="#999999", linewidth=0.8, zorder=0)
         return figure, table
 
     def windows(self, evidence: Evidence) -> pd.DataFrame:

@@ -157,7 +157,7 @@ def _lower_edge(mixer: str, evidence: Evidence) -> Finding:
         edges.append(found["low"].where(~found["open_low"].astype(bool)))  # an open window has no edge
     falls = [math.log10(start / end) for start, end in zip(*edges, strict=True) if start == start and end == end]
     grown = math.log10(values[-1] / values[0])
-    numbers = {f"{mixer}: decades by which the lower edge falls": ", ".join(f"{fall:.2f}" for fall in falls),
+    numbers = {f"{mixer}: decades by which the lower edge falls": ", ".join(f"{fall:.2f}" for fall in falls) or "unknown",
                "decades by which steps grow": f"{grown:.2f}"}  # fmt: skip
     if len(falls) < 2:
         return Finding(None, numbers, "fewer than two seeds have a lower edge at both lengths")
@@ -185,5 +185,8 @@ LENGTHS = Item(
             _lower_edge,
         ),
     ),
-    DIFFERS,
+    {
+        "tiny": DIFFERS["tiny"].replace("2,000 steps", "500 to 4,000 steps"),
+        "medium": DIFFERS["medium"].replace("25 epochs", "6 to 50 epochs"),
+    },
 )
