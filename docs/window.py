@@ -42,8 +42,9 @@ PARTLY = {
 """What an item leaves of its question."""
 INTRODUCTION = f"""# What widens the window
 
-A *window* is the stretch of learning rates over which a model recalls at least 95 % ([what it means](results.md)). Recurrent
-models have narrower windows than attention; this page asks what changes that. "Wider" means wider by at least {WIDER} decades.
+A *window* is the stretch of learning rates over which a model recalls at least 95 % ([what it means](results.md)). Okpekpe &
+Orvieto find that recurrent models recall only in a narrow one, and leave open why, and what widens it. "Wider" means wider by at
+least {WIDER} decades.
 """
 SETTINGS = """## How it was measured
 
@@ -52,9 +53,9 @@ of 512, 9 rates from 1e-5 to 1e-1, 3 seeds, AdamW with weight decay 0.1 and no c
 of the run. `tiny`: 16 tokens, 4 pairs and 32 words, width 32, 2,000 steps of 32 rows, 7 rates from 1e-4 to 1e-1, 2 seeds; what
 fails there was *not seen at this scale* and is not refuted. What an item changes is the only thing in which its runs differ.
 
-Windows in the tables are means of the seeds' windows, with 90 % intervals. `≥`: the window of a seed goes on beyond the rates
-tried, so that it may be wider than the interval says. The window of best checkpoints takes each run at its best measurement
-instead of its end. All numbers are from the runs in [reproductions](reproductions/README.md), judged by code;
+Windows in the tables are means of the seeds' windows, with 90 % intervals. "Or more": the window of a seed goes on beyond the
+rates tried, so that it may be wider than the interval says. The window of best checkpoints takes each run at its best measurement
+instead of its end. Sensitivity is the accuracy that a rate drawn from those tried costs over the best one, on average. All numbers are from the runs in [reproductions](reproductions/README.md), judged by code;
 `python docs/window.py` writes this page from them.
 """
 
@@ -114,14 +115,14 @@ def moved(part: Part) -> str:
         if others:
             widest = max(others, key=lambda row: row["mean"])
             sentences.append(
-                f"{written(str(panel))} {decades(base)} ({base['way']}), at most {decades(widest)} ({widest['way']})"
+                f"{written(str(panel))} {decades(base)} ({base['way']}), the widest other {decades(widest)} ({widest['way']})"
             )
     return f" Windows in decades: {'; '.join(sentences)}." if sentences else ""
 
 
 def decades(row: dict) -> str:
     """The width of a window."""
-    return f"{'≥ ' * bool(row['open'])}{row['mean']:.2f}"
+    return f"{row['mean']:.2f}{' or more' * bool(row['open'])}"
 
 
 def answer(parts: list[Part]) -> list[str]:
@@ -142,13 +143,8 @@ def answer(parts: list[Part]) -> list[str]:
     else:
         lines += ["**Nothing has been trained yet.**"]
     no, open_ = len(count["does not hold"]), len(widen) - sum(map(len, count.values()))
-    lines += [
-        "",
-        f"{no} do not widen it, and {open_} are open or were not seen." if widen else "",
-        "",
-        "By question:",
-        "",
-    ]
+    lines += ["", f"Of the others {no} do not, and {open_} are open or were not seen."] if no + open_ else []
+    lines += ["", "By question:", ""]
     for one in parts:
         if one.evidence is not None:
             link = f"[{QUESTIONS[one.name]}](#{anchor(QUESTIONS[one.name])})"
@@ -168,12 +164,13 @@ def windows_table(part: Part) -> list[str]:
     """The windows of every way."""
     assert part.evidence is not None
     rows = WAYS[part.item.name].windows(part.evidence).to_dict("records")
-    lines = ["| model | trained | window, decades | interval | best checkpoints | best rate | accuracy there | seeds |",
-             "|---|---|--:|--:|--:|--:|--:|--:|"]  # fmt: skip
+    columns = ("model", "trained", "window, decades", "interval", "best checkpoints", "best rate", "accuracy there", "sensitivity",
+               "seeds")  # fmt: skip
+    lines = [f"| {' | '.join(columns)} |", f"|---|---|{'--:|' * (len(columns) - 2)}"]
     for row in rows:
         interval = f"{row['low']:.2f} to {row['high']:.2f}" if row["seeds"] > 1 else "-"
         cells = (written(str(row["panel"])), row["way"], decades(row), interval, f"{row['checkpoints']:.2f}",
-                 f"{row['rate']:.1e}", f"{row['accuracy']:.3f}", row["seeds"])  # fmt: skip
+                 f"{row['rate']:.2g}", f"{row['accuracy']:.3f}", f"{row['sensitivity']:.2f}", row["seeds"])  # fmt: skip
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return [*lines, ""]
 
@@ -204,8 +201,8 @@ def section(part: Part) -> list[str]:
         lines += [f"{sentence[0].upper()}{sentence[1:]} (`{part.scale}`, {runs}).", ""]
         for verdict in part.verdicts:
             numbers = "; ".join(f"{name}: {text}" for name, text in verdict.numbers.items())
-            told = ". ".join(filter(None, (numbers, verdict.note)))
-            lines.append(f"- *{verdict.answer}*: {verdict.says}.{f' {told}.' if told else ''}")
+            told = "; ".join(filter(None, (numbers, verdict.note)))
+            lines.append(f"- *{verdict.answer}*: {verdict.says}{f' ({told})' if told else ''}.")
         lines.append("")
         if part.picture.exists():
             lines += [f"![{part.item.title}]({part.picture.relative_to(DOCS).as_posix()})", ""]

@@ -10,7 +10,7 @@ import pandas as pd
 from recollect.papers.item import Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding
-from recollect.papers.widen2026.settings import DIFFERS, OWN, WIDER, Ways, model, rates, study, wider
+from recollect.papers.widen2026.settings import DIFFERS, OWN, WIDER, WRITTEN, Ways, model, rates, study, wider
 from recollect.study.spec import Study
 
 MIXERS = ("attention", "mamba", "mamba2", "deltanet")
@@ -42,7 +42,7 @@ OPTIMISERS = Item(
     tuple(
         Claim(
             f"{optimiser}-widens-{mixer}",
-            f"Trained by {optimiser}, {mixer}'s learning-rate window is at least {WIDER} decades wider than by adamw",
+            f"Trained by {optimiser}, {WRITTEN[mixer]}'s window is at least {WIDER} decades wider than by adamw",
             partial(_by_optimiser, mixer, optimiser),
             OWN,
         )

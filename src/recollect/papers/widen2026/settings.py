@@ -14,6 +14,7 @@ import pandas as pd
 from recollect.analysis.groups import groups
 from recollect.analysis.window import THRESHOLD, windows
 from recollect.figures.panels import lines_figure, summary
+from recollect.papers.estimates import window_of
 from recollect.papers.item import Drawing
 from recollect.papers.judge import Evidence, Scale
 from recollect.papers.questions import Finding, exceeds
@@ -21,6 +22,8 @@ from recollect.study.grid import axis
 from recollect.study.spec import Study
 
 NAME = "widen2026"
+WRITTEN = {"attention": "attention", "mamba": "Mamba", "mamba2": "Mamba-2", "deltanet": "DeltaNet"}
+"""Mixers as sentences have them."""
 OWN: tuple[Any, ...] = ("medium",)
 """The scales that have the setting which the claims name."""
 WIDER = 0.25
@@ -102,14 +105,18 @@ class Ways:
 
     def windows(self, evidence: Evidence) -> pd.DataFrame:
         """One row per panel and way: `mean`, `low`, `high` of the seeds' windows in decades (90 % interval) and whether one goes
-        on beyond the rates tried; `checkpoints`, the window of the best checkpoints; the best rate and the accuracy there."""
+        on beyond the rates tried; `checkpoints`, the same of the best checkpoints; the best rate, the accuracy there, and what a
+        rate drawn from those tried costs of it (`sensitivity`)."""
         rows = []
         for names, runs in groups(self.named(evidence), [self.panel, "way"]) if len(evidence.runs) else []:
-            found = evidence.window(runs, "")
+            found, best = (
+                evidence.window(runs, ""),
+                runs.assign(accuracy=runs[["accuracy", "best_accuracy"]].max(axis=1)),
+            )
             row = windows(runs.assign(all=""), by="all", resamples=1).iloc[0]
             rows.append(
                 {"panel": names[self.panel], "way": names["way"], "mean": found.value, "low": found.low, "high": found.high,
-                 "open": found.could_rise, "checkpoints": row["checkpoint_decades"], "rate": row["best_lr"],
-                 "accuracy": row["best"], "seeds": found.seeds}
+                 "open": found.could_rise, "checkpoints": window_of(best, "").value, "rate": row["best_lr"],
+                 "accuracy": row["best"], "sensitivity": row["sensitivity"], "seeds": found.seeds}
             )  # fmt: skip
         return pd.DataFrame(rows)

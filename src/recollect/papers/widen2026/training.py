@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 
 from recollect.analysis.window import windows
-from recollect.papers.estimates import NotEnough
+from recollect.papers.estimates import AT_EDGE, NotEnough
 from recollect.papers.item import Item
 from recollect.papers.judge import Claim, Evidence, Scale, where
 from recollect.papers.questions import Finding
-from recollect.papers.widen2026.settings import DIFFERS, OWN, WIDER, Ways, model, study, wider
+from recollect.papers.widen2026.settings import DIFFERS, OWN, WIDER, WRITTEN, Ways, model, study, wider
 from recollect.study.spec import Study
 
 MIXERS = ("attention", "mamba")
@@ -20,7 +20,9 @@ MIXERS = ("attention", "mamba")
 
 def _each(name: str, says: str, test: Callable[[str, Evidence], Finding]) -> tuple[Claim, ...]:
     """A claim about each mixer; `{mixer}` in `says` is its name."""
-    return tuple(Claim(f"{name}-{mixer}", says.format(mixer=mixer), partial(test, mixer), OWN) for mixer in MIXERS)
+    return tuple(
+        Claim(f"{name}-{mixer}", says.format(mixer=WRITTEN[mixer]), partial(test, mixer), OWN) for mixer in MIXERS
+    )
 
 
 def clipping_studies(scale: Scale) -> list[Study]:
@@ -150,17 +152,20 @@ def _longer(mixer: str, evidence: Evidence) -> Finding:
 def _lower_edge(mixer: str, evidence: Evidence) -> Finding:
     """By how many decades each seed's lower edge falls, beside those by which the steps grow."""
     name, values = _lengths(evidence.scale)
-    edges = []
+    edges, beyond = [], False
     for value in (values[0], values[-1]):
         runs = where(evidence.runs, model=mixer, **{f"train.{name}": value})
         found = windows(runs, by="train.seed", resamples=1).set_index("train.seed")
-        edges.append(found["low"].where(~found["open_low"].astype(bool)))  # an open window has no edge
+        open_ = found["open_low"].astype(bool)  # an open window has no edge
+        edges.append(found["low"].where(~open_))
+        beyond = beyond or bool(open_.to_numpy().any())
     falls = [math.log10(start / end) for start, end in zip(*edges, strict=True) if start == start and end == end]
     grown = math.log10(values[-1] / values[0])
     numbers = {f"{mixer}: decades by which the lower edge falls": ", ".join(f"{fall:.2f}" for fall in falls) or "unknown",
                "decades by which steps grow": f"{grown:.2f}"}  # fmt: skip
     if len(falls) < 2:
-        return Finding(None, numbers, "fewer than two seeds have a lower edge at both lengths")
+        note = "fewer than two seeds have a lower edge at both lengths"
+        return Finding(None, numbers, note, AT_EDGE if beyond else "needs longer training")
     near = [abs(fall - grown) <= WIDER for fall in falls]
     return Finding(True if all(near) else None if any(near) else False, numbers)
 
