@@ -5,10 +5,10 @@ Every claim is judged anew from the runs; a question without runs says so. Draw 
 """
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from recollect.analysis.sensitivity import RANGE
 from recollect.figures.looks import written
 from recollect.papers import PAPERS
 from recollect.papers.item import Item
@@ -55,8 +55,10 @@ fails there was *not seen at this scale* and is not refuted. What an item change
 
 Windows in the tables are means of the seeds' windows, with 90 % intervals. "Or more": the window of a seed goes on beyond the
 rates tried, so that it may be wider than the interval says. The window of best checkpoints takes each run at its best measurement
-instead of its end. Sensitivity is the accuracy that a rate drawn from those tried costs over the best one, on average. All numbers are from the runs in [reproductions](reproductions/README.md), judged by code;
-`python docs/window.py` writes this page from them.
+instead of its end. Sensitivity is the accuracy that a rate drawn from {low:g} to {high:g} costs over the best one, on average.
+
+All numbers are from the runs in [reproductions](reproductions/README.md), judged by code; `python docs/window.py` writes this
+page from them.
 """
 
 
@@ -164,8 +166,8 @@ def windows_table(part: Part) -> list[str]:
     """The windows of every way."""
     assert part.evidence is not None
     rows = WAYS[part.item.name].windows(part.evidence).to_dict("records")
-    columns = ("model", "trained", "window, decades", "interval", "best checkpoints", "best rate", "accuracy there", "sensitivity",
-               "seeds")  # fmt: skip
+    columns = ["model", "trained", "window, decades", "interval", "best checkpoints", "best rate", "accuracy there"]
+    columns += ["sensitivity", "seeds"]
     lines = [f"| {' | '.join(columns)} |", f"|---|---|{'--:|' * (len(columns) - 2)}"]
     for row in rows:
         interval = f"{row['low']:.2f} to {row['high']:.2f}" if row["seeds"] > 1 else "-"
@@ -197,19 +199,19 @@ def section(part: Part) -> list[str]:
     else:
         there, asked = len(part.evidence.runs), part.evidence.asked
         runs = f"all {asked} runs" if there >= asked else f"{there} of {asked} runs; the others have not been trained"
-        sentence = counted(part.verdicts)
+        sentence, in_table = counted(part.verdicts), part.name.startswith("widen2026") and part.item.name in WAYS
         lines += [f"{sentence[0].upper()}{sentence[1:]} (`{part.scale}`, {runs}).", ""]
         for verdict in part.verdicts:
-            numbers = "; ".join(f"{name}: {text}" for name, text in verdict.numbers.items())
+            shown = {
+                name: text for name, text in verdict.numbers.items() if not (in_table and name.endswith("decades"))
+            }
+            numbers = "; ".join(f"{name}: {text}" for name, text in shown.items())
             told = "; ".join(filter(None, (numbers, verdict.note)))
             lines.append(f"- *{verdict.answer}*: {verdict.says}{f' ({told})' if told else ''}.")
         lines.append("")
         if part.picture.exists():
             lines += [f"![{part.item.title}]({part.picture.relative_to(DOCS).as_posix()})", ""]
-        table: Callable[[Part], list[str]] | None = rates_table if part.item.name == "widths" else None
-        if part.name.startswith("widen2026") and part.item.name in WAYS:
-            table = windows_table
-        lines += table(part) if table else []
+        lines += windows_table(part) if in_table else rates_table(part) if part.item.name == "widths" else []
     return [*lines, "```sh", f"recollect reproduce {part.name} --scale {part.scale}", "```", ""]
 
 
@@ -217,7 +219,7 @@ def page() -> str:
     """The whole page."""
     parts = [part(name) for name in QUESTIONS]
     lines = [*answer(parts), *(line for one in parts for line in section(one))]
-    return "\n".join([INTRODUCTION, *lines, SETTINGS])
+    return "\n".join([INTRODUCTION, *lines, SETTINGS.format(low=RANGE[0], high=RANGE[1])])
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ class Ways:
     def windows(self, evidence: Evidence) -> pd.DataFrame:
         """One row per panel and way: `mean`, `low`, `high` of the seeds' windows in decades (90 % interval) and whether one goes
         on beyond the rates tried; `checkpoints`, the same of the best checkpoints; the best rate, the accuracy there, and what a
-        rate drawn from those tried costs of it (`sensitivity`)."""
+        badly chosen rate costs of it (`sensitivity`)."""
         rows = []
         for names, runs in groups(self.named(evidence), [self.panel, "way"]) if len(evidence.runs) else []:
             found, best = (
