@@ -23,7 +23,7 @@ check: .venv/tested
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright
 
 docs: .venv/tested
-	$(BIN)/python docs/reference.py && $(BIN)/python docs/atlas.py && $(BIN)/python docs/counts.py && $(BIN)/mkdocs build --strict
+	$(BIN)/python docs/reference.py && $(BIN)/python docs/atlas.py && $(BIN)/python docs/counts.py && $(BIN)/python docs/window.py && $(BIN)/mkdocs build --strict
 
 # The constraints pin what was tested; pyproject.toml asks only for ranges.
 .venv/installed: pyproject.toml constraints.txt

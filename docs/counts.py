@@ -16,7 +16,7 @@ from recollect.papers.judge import SCALES, Scale, distinct
 
 DOCS = Path(__file__).parent
 KEPT = DOCS / "reproductions"
-PAGES = {DOCS.parent / "README.md": "sentences", KEPT / "README.md": "table"}
+PAGES = (DOCS.parent / "README.md", KEPT / "README.md")
 BEGIN, END = "<!-- made by docs/counts.py: {} -->", "<!-- end -->"
 DECIDED = ("holds", "does not hold")
 COLUMNS = (
@@ -85,11 +85,14 @@ def sentences() -> list[str]:
 
 def written(page: Path) -> str:
     """A page with the lines between its marks made anew."""
-    which, text = PAGES[page], page.read_text(encoding="utf-8")
-    begin = BEGIN.format(which)
-    before, _, rest = text.partition(begin)
-    _, _, after = rest.partition(END)
-    return "\n".join([f"{before}{begin}", "", *globals()[which](), "", f"{END}{after}"])
+    text = page.read_text(encoding="utf-8")
+    for make in (sentences, table):
+        begin = BEGIN.format(make.__name__)
+        before, found, rest = text.partition(begin)
+        if found:
+            _, _, after = rest.partition(END)
+            text = "\n".join([f"{before}{begin}", "", *make(), "", f"{END}{after}"])
+    return text
 
 
 if __name__ == "__main__":

@@ -71,6 +71,45 @@ def test_how_long_a_run_goes_on_and_how_far_it_fell_before_do_not_matter():
     assert transition(STEPS, early).depth == pytest.approx(4, abs=0.1), "a flat stretch of 8 % of the run"
 
 
+def found(loss: np.ndarray, noise: float = 0.0, times: int = 40) -> tuple[float, float]:
+    """The shares of noisy copies of a curve with a bump and with a transition; noise as a share of the loss."""
+    rng = np.random.default_rng(0)
+    copies = [loss * (1 + noise * rng.standard_normal(len(loss))) for _ in range(times)]
+    return tuple(float(np.mean([rule(STEPS, copy) is not None for copy in copies])) for rule in (bump, transition))
+
+
+PROGRESS = STEPS / STEPS[-1]
+FALLEN = 3 + 6 * np.exp(-PROGRESS / 0.02)
+"""From 9 nats to a plateau at 3."""
+
+
+def fall(at: float, over: float) -> np.ndarray:
+    """From 1 to 0 around a share of the run; the middle half takes 2.2 times `over`."""
+    return 1 / (1 + np.exp((PROGRESS - at) / over))
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+@pytest.mark.parametrize(
+    ("loss", "bumps", "falls"),
+    [
+        (FALLEN, False, False),
+        (3 - 2.5 * PROGRESS, False, False),
+        (3 * (PROGRESS + 0.01) ** -0.3, False, False),
+        (np.interp(PROGRESS, [0, 0.1, 1], [3, 3, 0.2]), False, False),  # a plateau, then a steady fall
+        (0.2 + 2.8 * fall(0.55, 0.12), False, False),  # gradual
+        (0.2 + 2.8 * fall(0.4, 0.02), False, True),  # sudden
+        (FALLEN - 0.7 * (1 - fall(0.5, 0.01)), False, True),
+        (FALLEN + 0.5 * np.exp(-(((PROGRESS - 0.5) / 0.04) ** 2)), True, False),
+        (3 + 0.3 * np.exp(-(((PROGRESS - 0.5) / 0.2) ** 2)), False, False),  # a slow swell
+        (FALLEN + 0.3 * (1 - fall(0.5, 0.01)), False, False),  # rises and stays
+        (FALLEN + np.clip(PROGRESS - 0.3, 0, 1), False, False),  # overfits
+    ],
+)
+def test_sudden_changes_are_told_from_gradual_ones_and_from_noise(loss, bumps, falls, noise):
+    for share, there in zip(found(loss, noise), (bumps, falls), strict=True):
+        assert share >= 0.9 if there else share <= 0.15
+
+
 def test_whether_accuracy_moved_with_the_loss():
     change = transition(STEPS, staircase())
     with_it = accuracy_across(STEPS, np.interp(STEPS, [0, 500, 600], [0.1, 0.1, 0.9]), change)

@@ -44,10 +44,20 @@ def script(name: str):
     return module
 
 
-@pytest.mark.parametrize(("name", "write"), [("reference", "reference"), ("atlas", "page")])
+@pytest.mark.parametrize(("name", "write"), [("reference", "reference"), ("atlas", "page"), ("window", "page")])
 def test_pages_made_from_code_and_tables_are_current(name, write):
     module = script(name)
     assert getattr(module, write)() == module.PAGE.read_text(), f"write it anew: python docs/{name}.py"
+
+
+def test_the_page_on_windows_says_what_was_not_trained(tmp_path, monkeypatch):
+    module = script("window")
+    trained = sum(module.part(name).evidence is not None for name in module.QUESTIONS)
+    assert module.page().count("it has not been trained") == len(module.QUESTIONS) - trained
+    monkeypatch.setattr(module, "KEPT", tmp_path)
+    empty = module.page()
+    assert "Nothing has been trained yet" in empty
+    assert empty.count("it has not been trained") == len(module.QUESTIONS)
 
 
 def test_counts_in_the_pages_are_those_of_the_kept_verdicts():

@@ -66,6 +66,10 @@ def by_width(run: RunSpec) -> float:
     return run.model.width / 70
 
 
+def only_above_the_length(run: RunSpec) -> float:
+    return 0.99 if run.model.width > run.task.length or run.model.title == "mamba" else 0.3
+
+
 def wide_copies(run: RunSpec) -> float:
     return 0.99 if run.model.width == 44 else 0.1
 
@@ -97,12 +101,16 @@ CASES: dict[tuple[str, str], tuple[Law, Law, Law]] = {
     **{("fig1", f"wider-than-{name}"): laws for name, laws in WIDE.items()},
     **{("fig1", f"{name}-is-narrow"): trio(windows(**{name: "narrow"}), windows(**{name: "wide"})) for name in WIDE},
     **{("fig1", f"{name}-recalls-nothing"): trio(windows(**{name: "narrow"}), constant(0.5)) for name in WIDE},
-    **{("fig1", f"zoology-misses-{name}"): (windows(**{name: "narrow"}), windows(**{name: "wide"}), almost) for name in WIDE},
+    **{(item, f"zoology-misses-{name}"): (windows(**{name: "narrow"}), windows(**{name: "wide"}), almost)
+       for name in WIDE for item in ("fig1", "fig2")},
+    ("fig2", "gap-at-low-width"): trio(by_model({"attention": constant(0.99)}), constant(0.5)),
     ("fig2", "attention-solves"): SOLVES,
     ("fig2", "finer-grid-helps"): trio(fine_gain, constant(0.5)),
     ("fig2", "mamba-gains-most"): trio(by_model({"mamba": fine_gain}), by_model({"hyena": fine_gain})),
     ("fig3", "recurrent-gain-with-width"): trio(by_width, constant(0.5)),
     ("fig3", "attention-one-pair"): trio(constant(0.25), constant(0.05)),
+    ("fig3", "attention-no-gain-with-width"): trio(constant(0.25), by_width),
+    ("fig3", "hyena-needs-width"): trio(only_above_the_length, constant(0.99)),
     ("fig4", "width-helps-mamba"): trio(by_width, constant(0.5)),
     ("fig4", "depth-helps-attention"): trio(second_layer, constant(0.25)),
     ("fig5", "attention-wider"): WIDE["mamba"],
@@ -123,7 +131,7 @@ CASES: dict[tuple[str, str], tuple[Law, Law, Law]] = {
 """By item and claim: a law under which it holds, one under which it fails, one under which seeds disagree."""
 ELSEWHERE = {
     *(("fig6", name) for name in ("attention-bump-without-accuracy", "mamba-bump-and-accuracy", "mamba-smooth", "hyena-smooth")),
-    *(("fig6", name) for name in ("attention-does-not-fit", "h3-smooth", "rwkv-smooth")),
+    *(("fig6", name) for name in ("attention-does-not-fit", "h3-smooth", "rwkv-smooth", "hyena-loss-with-accuracy")),
     *(("decay", f"faster-at-the-{when}") for when in ("start", "end")),
     ("fig2", "mamba-solves-long"), ("fig4", "scaling-not-parameters"),
     ("fig7", "only-deltanet-like-attention"), ("fig7", "larger-state-helps"),
@@ -177,9 +185,8 @@ def test_a_larger_state_widens_the_window(law, answers, made_up):
     assert judge(claim_of("fig7", "larger-state-helps"), made_up(PAPER.item("fig7"), "small", law)).answer in answers
 
 
-@pytest.mark.parametrize("name", ["mamba-is-narrow", "zoology-misses-mamba"])
-def test_what_is_claimed_of_some_setting_is_not_refuted_in_one(name, made_up):
-    verdict = judge(claim_of("fig1", name), made_up(PAPER.item("fig1"), "small", constant(0.3)))
+def test_what_is_claimed_of_some_setting_is_not_refuted_in_one(made_up):
+    verdict = judge(claim_of("fig1", "mamba-is-narrow"), made_up(PAPER.item("fig1"), "small", constant(0.3)))
     assert verdict.answer == "not seen at this scale", verdict.note
 
 
@@ -274,7 +281,7 @@ BUMP = {
     "attention-bump-without-accuracy": (True, False, 0.25),
     "mamba-bump-and-accuracy": (True, True, 0.99),
     "mamba-smooth": (False, True, 0.99),
-    "hyena-smooth": (False, True, 0.99),
+    **{f"{name}-smooth": (False, True, 0.99) for name in ("hyena", "h3", "rwkv")},
 }
 
 
@@ -293,7 +300,36 @@ def test_what_attention_recalls_of_its_training_rows_is_judged(made_up):
     for moves, answer in ((False, "holds"), (True, "not seen at this scale")):
         evidence = made_up(PAPER.item("fig6"), "tiny", constant(0.25), lambda run, moves=moves: curve(False, moves))
         assert judge(claim, evidence).answer == answer
-    assert judge(claim_of("fig6", "h3-smooth"), evidence).answer == "runs are missing"
+
+
+def test_loss_and_accuracy_move_together_or_not(made_up):
+    claim, item = claim_of("fig6", "hyena-loss-with-accuracy"), PAPER.item("fig6")
+
+    def against(run: RunSpec) -> list[dict[str, float]]:
+        return [point | {"accuracy": 0.5 + 0.01 * math.sin(point["step"])} for point in curve(False, True)]
+
+    for law, answer in ((lambda run: curve(False, True), "holds"), (against, "not seen at this scale")):
+        assert judge(claim, made_up(item, "tiny", constant(0.99), law)).answer == answer
+
+
+def test_a_grid_without_zoologys_rates_says_nothing_of_them(made_up):
+    evidence = made_up(PAPER.item("fig1"), "tiny", windows(mamba="narrow"))
+    few = dataclasses.replace(evidence, runs=evidence.runs.loc[evidence.runs["train.lr"] > 1e-3], asked_of={})
+    claim = claim_of("fig1", "zoology-misses-mamba")
+    assert (judge(claim, evidence).answer, judge(claim, few).answer) == ("holds", "runs are missing")
+
+
+def test_one_setting_refutes_nothing_that_is_said_of_some(made_up):
+    claim, evidence = (
+        claim_of("fig1", "zoology-misses-mamba"),
+        made_up(PAPER.item("fig1"), "tiny", windows(mamba="wide")),
+    )
+    protocol = evidence.runs.assign(**{"train.epochs": 50, "task.vocab": 8192})
+    settings = [
+        protocol.assign(**{"task.length": n, "task.pairs": k}) for n, k in ((64, 4), (128, 8), (256, 16), (512, 64))
+    ]
+    for runs, answer in ((settings[0], "not seen at this scale"), (pd.concat(settings), "does not hold")):
+        assert judge(claim, dataclasses.replace(evidence, runs=runs)).answer == answer
 
 
 @pytest.mark.parametrize("when", ["start", "end"])

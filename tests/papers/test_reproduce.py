@@ -239,10 +239,15 @@ def test_the_commands(tmp_path):
 
 def test_what_does_not_hold_has_a_reason_or_none_is_known():
     known = yaml.safe_load(module.REASONS.read_text())
-    for name, reasons in known.items():
-        assert reasons.keys() <= PAPERS.find(name).claims.keys()
+    for name, kinds in known.items():
+        assert kinds.keys() == {"observed", "theory"}
+        for reasons in kinds.values():
+            assert reasons.keys() <= PAPERS.find(name).claims.keys()
     claim = Claim("mamba-is-narrow", "it is", never)
     verdict = Verdict(claim.name, claim.says, "does not hold", None, {}, "", "medium", 1, 1, 1)
     assert module.reason("okpekpe2025", verdict).startswith("Likely the task")
     assert module.reason("retrievit2026", verdict) == "unknown"
     assert module.reason("okpekpe2025", dataclasses.replace(verdict, answer="holds")) == ""
+    unseen = dataclasses.replace(verdict, answer="not seen at this scale")
+    assert module.reason("okpekpe2025", unseen) == "", "what was observed at one scale is no reason at another"
+    assert module.reason("okpekpe2025", dataclasses.replace(unseen, claim="s6-mlp")).startswith("S6 is the scan alone")

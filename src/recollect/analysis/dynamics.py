@@ -3,11 +3,13 @@
 Okpekpe & Orvieto (section 6, after Olsson et al. 2022) describe curves that stay flat, change suddenly and settle again,
 with or without a gain in accuracy. Here, after a running median of five points, which removes single outliers:
 
-    plateau     a stretch of at least 6 % of the run in which the loss moves by at most 5 % of its range in the run
-    transition  the largest fall from a plateau to the next one, or to the end of the run; at least 10 % of the range
-    bump        the largest rise above what was reached before, of which at least half is made up for afterwards; at least 3 % of
-                the level before and 0.05 nats: neither the length of the run nor how far it fell before matters
+    plateau     a stretch of at least 6 % of the run in which the loss moves by at most 3 % of its range in the run
+    transition  the largest sudden fall from a plateau to the next one, or to the end of the run; at least 10 % of the range
+    bump        the largest sudden rise above what was reached before, of which at least half is made up for afterwards; at least
+                3 % of the level before and 0.05 nats: neither the length of the run nor how far it fell before matters
 
+*Sudden*: the middle half of the fall or rise takes at most 10 % of the run. Nothing below four times the noise counts, which is
+measured from point to point. A rise that stays, as in overfitting, is neither.
 A smooth curve has a plateau only at its end, and so no transition. Retrievit's uninformed loss is log(length) / 2.
 """
 
@@ -21,6 +23,8 @@ from numpy.typing import ArrayLike
 
 MEDIAN = 5
 """Points of the running median."""
+SUDDEN, NOISE = 0.1, 4.0
+"""The most of a run that half of a sudden change takes; how many times the noise a change must be."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,10 @@ class Across:
     moved: bool
 
 
-def plateaus(steps: ArrayLike, loss: ArrayLike, tolerance: float = 0.05, least: float = 0.06) -> list[Plateau]:
+def plateaus(steps: ArrayLike, loss: ArrayLike, tolerance: float = 0.03, least: float = 0.06) -> list[Plateau]:
     """The flat stretches of a curve in order; none overlap."""
     x, y = _smooth(steps, loss)
-    allowed, span = tolerance * np.ptp(y), least * (x[-1] - x[0])
+    allowed, span = max(tolerance * np.ptp(y), _noise(loss)), least * (x[-1] - x[0])
     found, i = [], 0
     while i < len(x):
         j = _flat_until(y, i, allowed)
@@ -76,32 +80,48 @@ def plateaus(steps: ArrayLike, loss: ArrayLike, tolerance: float = 0.05, least: 
 
 
 def transition(steps: ArrayLike, loss: ArrayLike, least: float = 0.1) -> Change | None:
-    """The largest fall that follows a plateau, where it is at least this share of the curve's range."""
+    """The largest sudden fall that follows a plateau, where it is at least this share of the curve's range."""
     x, y = _smooth(steps, loss)
-    flat = plateaus(steps, loss)
+    flat, enough = (
+        plateaus(steps, loss),
+        max(least * np.ptp(y), 2 * _noise(loss)),
+    )  # a plateau may move by the noise itself
     falls = []
     for before, after in zip_longest(flat, flat[1:]):
         end, level = (after.start, after.level) if after else (float(x[-1]), float(y[-1]))
-        falls.append((before.level - level, before, end))
-    depth, before, end = max(falls, key=lambda fall: fall[0], default=(0.0, None, 0.0))
-    if before is None or depth <= 0 or depth < least * np.ptp(y):
-        return None
-    later = (x >= before.end) & (y <= before.level - depth / 2)
-    return Change(before.end, float(x[later][0]), end, depth, depth / before.level)
+        depth, inside = before.level - level, (x >= before.end) & (x <= end)
+        if depth > 0 and depth >= enough and _sudden(x[inside], before.level - y[inside], depth, x):
+            half = x[inside][y[inside] <= before.level - depth / 2][0]
+            falls.append(Change(before.end, float(half), end, depth, depth / before.level))
+    return max(falls, key=lambda fall: fall.depth, default=None)
 
 
 def bump(steps: ArrayLike, loss: ArrayLike, least: float = 0.03, nats: float = 0.05) -> Change | None:
-    """The largest rise above the lowest level before of which at least half is made up for afterwards, where it is at least this
-    share of that level, and at least so many nats."""
+    """The largest rise above the lowest level before of which at least half is made up for afterwards, where it is sudden, at
+    least this share of that level, and at least so many nats."""
     x, y = _smooth(steps, loss)
     level, after = np.minimum.accumulate(y), np.minimum.accumulate(y[::-1])[::-1]
     rise = np.where(y - after >= (y - level) / 2, y - level, 0.0)
     top = int(rise.argmax())
-    if rise[top] < max(least * level[top], nats):
+    if rise[top] < max(least * level[top], nats, _noise(loss)):
         return None
-    begin = x[:top][y[:top] <= level[top]][-1]
+    first = int(np.flatnonzero(y[:top] <= level[top])[-1])
+    if not _sudden(x[first : top + 1], y[first : top + 1] - level[top], rise[top], x):
+        return None
     end = x[top:][y[top:] <= y[top] - rise[top] / 2][0]
-    return Change(float(begin), float(x[top]), float(end), float(rise[top]), float(rise[top] / level[top]))
+    return Change(float(x[first]), float(x[top]), float(end), float(rise[top]), float(rise[top] / level[top]))
+
+
+def _noise(loss: ArrayLike) -> float:
+    """NOISE times the standard deviation of the noise, from the differences of adjacent points, whose median is the trend."""
+    steps = np.diff(np.asarray(loss, float))
+    return NOISE * 1.4826 * float(np.median(np.abs(steps - np.median(steps)))) / math.sqrt(2) if len(steps) else 0.0
+
+
+def _sudden(x: np.ndarray, moved: np.ndarray, depth: float, run: np.ndarray) -> bool:
+    """Whether a change by `depth` goes from a quarter to three quarters of it within SUDDEN of the run."""
+    quarter, most = (x[moved >= share * depth] for share in (0.25, 0.75))
+    return bool(len(most)) and float(most[0] - quarter[0]) <= SUDDEN * float(run[-1] - run[0])
 
 
 def accuracy_across(steps: ArrayLike, accuracy: ArrayLike, change: Change, least: float = 0.05) -> Across:

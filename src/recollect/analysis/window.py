@@ -56,8 +56,6 @@ class Window:
     """Whether it goes on above the largest rate tried."""
     area: float
     """Mean accuracy over the decades tried: the area under accuracy against log rate, divided by the number of decades."""
-    best: float
-    """The highest accuracy at any rate tried."""
     zoology_finds: bool
     """Whether one of Zoology's four rates lies in a stretch that reaches the threshold."""
 
@@ -76,7 +74,7 @@ def window(rates: ArrayLike, accuracy: ArrayLike, threshold: float = THRESHOLD) 
         low=float(10**widest.low) if widest else float("nan"), high=float(10**widest.high) if widest else float("nan"),
         decades=float(widest.width) if widest else 0.0,
         open_low=widest is not None and widest.first == 0, open_high=widest is not None and widest.last == len(x) - 1,
-        area=float(np.trapezoid(y, x) / span) if span > 0 else float(y[0]), best=float(y.max()), zoology_finds=hits,
+        area=float(np.trapezoid(y, x) / span) if span > 0 else float(y[0]), zoology_finds=hits,
     )  # fmt: skip
 
 

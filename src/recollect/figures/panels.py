@@ -14,8 +14,8 @@ from matplotlib.ticker import EngFormatter, NullFormatter
 from recollect.figures.looks import looks, written
 from recollect.figures.style import add_caption, new_figure, style
 
-FEW, MANY = 8, 24
-"""The most values of x that get a label each; the most points of a line that has markers."""
+FEW, FEW_RATES, MANY = 8, 3, 24
+"""The most values of x that get a label each; the same of learning rates; the most points of a line that has markers."""
 CLOSE = 0.09
 """The share of an axis that two labels must be apart."""
 LONG = 28
@@ -83,10 +83,12 @@ def _scale(axes: Axes, values: list[float], logx: bool, ylim: tuple[float, float
     if logx:
         axes.set_xscale("log")
         axes.xaxis.set_minor_formatter(NullFormatter())
-    if values and len(values) <= FEW and not (logx and min(values) < 1):  # learning rates would overlap
+    rates = bool(values) and logx and min(values) < 1
+    if values and len(values) <= (FEW_RATES if rates else FEW):
         shown = _apart([math.log(value) for value in values] if logx else values)
         axes.set_xticks(values, [f"{value:g}" if show else "" for value, show in zip(values, shown, strict=True)])
         axes.minorticks_off()
+        axes.margins(x=0.12 if rates else axes.margins()[0])  # so that the labels of two panels do not touch
     elif values and not logx and max(values) >= LARGE:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 150k
     if ylim:

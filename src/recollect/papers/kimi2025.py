@@ -5,11 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from recollect.analysis.scaling import at_best_rate
-from recollect.figures.panels import lines_figure
 from recollect.models.spec import ModelSpec
+from recollect.papers.drawing import best_lines, lines
 from recollect.papers.estimates import Estimate
-from recollect.papers.item import Drawing, Item, Paper
+from recollect.papers.item import Item, Paper
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding, exceeds
 from recollect.sources.kimi2025 import SOURCE
@@ -19,6 +18,8 @@ NAME = "kimi2025"
 MIXERS = ("kda", "gated_deltanet", "mamba2")
 LENGTHS: dict[Scale, list[int]] = {"tiny": [16, 32], "medium": [256, 512], "paper": [256, 512, 1024, 2048]}
 """Tokens in a row."""
+UNITS = {"palindrome": "letters", "stacks": "operations", "mqar": "tokens"}
+"""What grows with the length of a row."""
 RATES = [5e-5, 1e-4, 5e-4, 1e-3]
 NOT_BELOW, BETTER = 0.02, 0.2
 """How far below Gated DeltaNet KDA may be; by how much it must be better than Mamba2."""
@@ -64,18 +65,10 @@ def _size(runs: pd.DataFrame) -> pd.Series:
     return pd.Series(runs["task.operations" if "task.operations" in runs else "task.length"], dtype=int)
 
 
-def draw(what: str, evidence: Evidence, caption: str) -> Drawing:
+def _by_length(evidence: Evidence) -> pd.DataFrame:
     """Accuracy at the best rate against the length."""
     runs = evidence.runs.assign(size=_size(evidence.runs)) if len(evidence.runs) else evidence.runs
-    columns = ["model", "size", "mean", "low", "high"]
-    found = at_best_rate(runs, ["model", "size"]) if len(runs) else pd.DataFrame(columns=columns)
-    if len(runs):
-        found = found.drop(columns=["low", "high"]).rename(columns={"accuracy": "mean", "min": "low", "max": "high"})
-    figure = lines_figure(
-        found, "size", "model", title=f"Kimi Linear: {what}", caption=caption,
-        xlabel={"palindrome": "letters", "stacks": "operations"}.get(what, "tokens"),
-    )  # fmt: skip
-    return figure, found
+    return best_lines(runs, ["model", "size"])
 
 
 def _longest(evidence: Evidence, mixer: str) -> Estimate:
@@ -92,7 +85,7 @@ def _item(what: str, title: str, note: str) -> Item:
         what,
         title,
         "accuracy against length: KDA at least as good as Gated DeltaNet, Mamba2 falls behind",
-        partial(draw, what),
+        lines(_by_length, "size", "model", title=f"Kimi Linear: {what}", xlabel=UNITS[what]),
         partial(task_studies, what),
         (
             Claim(

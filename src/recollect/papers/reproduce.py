@@ -203,11 +203,14 @@ def _show(
 
 
 def reason(paper: str, verdict: Verdict) -> str:
-    """Why a claim does not hold, as far as is known (reasons.yaml); nothing for other answers."""
-    if verdict.answer != "does not hold":
+    """Why a claim does not hold, as far as is known (reasons.yaml); where it was not seen, what theory says; else nothing."""
+    if verdict.answer not in ("does not hold", "not seen at this scale"):
         return ""
-    known = yaml.safe_load(REASONS.read_text(encoding="utf-8"))
-    return known.get(paper, {}).get(verdict.claim, "unknown")
+    known = yaml.safe_load(REASONS.read_text(encoding="utf-8")).get(paper, {})
+    theory = known.get("theory", {}).get(verdict.claim, "")
+    if verdict.answer != "does not hold":
+        return theory
+    return known.get("observed", {}).get(verdict.claim, theory or "unknown")
 
 
 def write_verdicts(records: list[Record], paper: Paper, folder: Path) -> list[Record]:

@@ -15,7 +15,7 @@ from recollect.analysis.groups import groups
 from recollect.analysis.scaling import at_best_rate
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES
 from recollect.inspect.sizes import state_sizes
-from recollect.papers.drawing import lines
+from recollect.papers.drawing import best_lines, lines
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.item import Item, Paper
 from recollect.papers.judge import Claim, Evidence, Scale
@@ -107,17 +107,9 @@ def fig2_studies(scale: Scale) -> list[Study]:
     return [Study(name=f"{NAME}.fig2.{scale}", task=tasks, model=models, train=_train(scale))]
 
 
-def _table(runs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Accuracy at the best rate, as `lines_figure` takes it."""
-    table = (
-        at_best_rate(runs, by) if len(runs) else pd.DataFrame(columns=[*by, "accuracy", "min", "max", "low", "high"])
-    )
-    return table.drop(columns=["low", "high"]).rename(columns={"accuracy": "mean", "min": "low", "max": "high"})
-
-
 def _by_width(evidence: Evidence) -> pd.DataFrame:
     """Accuracy against width, a panel per setting."""
-    table = _table(evidence.runs, ["model.mixer", "task.length", "task.pairs", "model.width"])
+    table = best_lines(evidence.runs, ["model.mixer", "task.length", "task.pairs", "model.width"])
     return table.assign(panel=[f"({row['task.length']}, {row['task.pairs']})" for _, row in table.iterrows()])
 
 
@@ -191,7 +183,7 @@ def _with_state(evidence: Evidence) -> pd.DataFrame:
 
 def _by_state(evidence: Evidence) -> pd.DataFrame:
     """Accuracy against state size, a line per mixer, widths along it."""
-    return _table(_with_state(evidence), ["model", "model.width", "state"])
+    return best_lines(_with_state(evidence), ["model", "model.width", "state"])
 
 
 def _rises_with_state(evidence: Evidence) -> Finding:

@@ -8,8 +8,9 @@ from recollect.papers.okpekpe2025.decay import DECAY
 from recollect.papers.okpekpe2025.depth import DEPTH
 from recollect.papers.okpekpe2025.diagrams import FIG8
 from recollect.papers.okpekpe2025.dynamics import FIG6
+from recollect.papers.okpekpe2025.parameters import FIG4
 from recollect.papers.okpekpe2025.settings import MINUTES
-from recollect.papers.okpekpe2025.widths import FIG2, FIG3, FIG4, FIG11, FIG12
+from recollect.papers.okpekpe2025.widths import FIG2, FIG3, FIG11, FIG12
 from recollect.papers.okpekpe2025.windows import FIG1, FIG7
 from recollect.sources.okpekpe2025 import SOURCE
 

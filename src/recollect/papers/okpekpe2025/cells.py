@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from itertools import product
 
+import numpy as np
 import pandas as pd
 
 from recollect.analysis.groups import groups
+from recollect.analysis.window import ZOOLOGY_RATES
 from recollect.papers.estimates import NotEnough
 from recollect.papers.judge import Evidence
 from recollect.papers.okpekpe2025.settings import SETTINGS
@@ -46,23 +48,37 @@ def common(one: pd.DataFrame, other: pd.DataFrame) -> dict[str, tuple[pd.DataFra
     return found
 
 
+def with_zoologys_rates(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The configurations in which all four of Zoology's rates were tried; NotEnough where there is none."""
+    found = {
+        at: rows
+        for at, rows in cells(runs).items()
+        if all(np.isclose(rows["train.lr"].to_numpy(float), rate, rtol=0.01).any() for rate in ZOOLOGY_RATES)
+    }
+    if not found:
+        raise NotEnough("Zoology's four rates were tried in no setting")
+    return found
+
+
 def pairs(runs: pd.DataFrame) -> int:
     """How many pairs the task of these runs has."""
     return int(runs["task.pairs"].iloc[0])
 
 
-def printed(*settings: tuple[int, int], wider_than_long: str = "") -> Callable[[Evidence], bool]:
+def printed(*settings: tuple[int, int], wider_than_long: str = "", in_each: bool = False) -> Callable[[Evidence], bool]:
     """Whether some runs have the paper's protocol (50 epochs, 8,192 words) in one of these settings, or of all that it names.
 
-    `wider_than_long`: a model that must have such runs with a width above the length.
+    `wider_than_long`: a model that must have such runs with a width above the length. `in_each`: there must be such runs in every
+    one of the settings, because the claim is about some setting.
     """
 
     def test(evidence: Evidence) -> bool:
-        runs, known = evidence.runs, [list(setting) for setting in settings or SETTINGS["paper"]]
+        runs, known = evidence.runs, set(settings or SETTINGS["paper"])
         if wider_than_long:
             runs = runs.loc[(runs["model"] == wider_than_long) & (runs["model.width"] > runs["task.length"])]
         fields = ("train.epochs", "task.vocab", "task.length", "task.pairs")
         found = zip(*(runs[name] for name in fields), strict=True) if set(fields) <= set(runs) else ()
-        return any(epochs >= EPOCHS and words == WORDS and setting in known for epochs, words, *setting in found)
+        tried = {tuple(setting) for epochs, words, *setting in found if epochs >= EPOCHS and words == WORDS}
+        return known <= tried if in_each else bool(known & tried)
 
     return test

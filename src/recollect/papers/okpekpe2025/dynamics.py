@@ -4,6 +4,7 @@ The text says that Mamba's loss has a bump, as attention's has; the caption call
 A *sudden change* is a bump, or a fall after a plateau, as `analysis.dynamics` defines them; a curve without either is smooth.
 """
 
+import numpy as np
 import pandas as pd
 
 from recollect.analysis.dynamics import dynamics
@@ -28,6 +29,11 @@ from recollect.papers.okpekpe2025.widths import ONE_PAIR
 from recollect.papers.questions import Finding, all_of, at_least, at_most, few, most
 from recollect.study.spec import Study
 
+SHOWN = [*MAIN, "h3", "rwkv"]
+"""The figure's models, and two that an earlier version names; `medium` has the figure's."""
+TOGETHER = 0.9
+"""The least rank correlation, over training, of accuracy with the negative of the loss where the two move together."""
+
 
 def studies(scale: Scale) -> list[Study]:
     """The one-layer models of Figure 3 at (256, 16), which the short version names."""
@@ -43,7 +49,7 @@ def studies(scale: Scale) -> list[Study]:
         ]
     setting = [(256, 16)] if scale == "paper" else SETTINGS[scale]
     rates = SIX_RATES if scale == "tiny" else None
-    return [study("dynamics", scale, [model(mixer, scale, WIDTHS[scale], 1) for mixer in MAIN], setting, rates=rates)]
+    return [study("dynamics", scale, [model(mixer, scale, WIDTHS[scale], 1) for mixer in SHOWN], setting, rates=rates)]
 
 
 def chosen(evidence: Evidence, name: str) -> pd.DataFrame:
@@ -61,7 +67,7 @@ def draw(evidence: Evidence, caption: str) -> Drawing:
     """Loss and accuracy against epoch or step, training and validation, a panel per model and measure."""
     curves, x = pd.DataFrame(columns=["panel", "step", "line", "value"]), "step"
     if len(evidence.runs) and len(evidence.curves):
-        curves = pd.concat(_long(evidence, name) for name in MAIN if name in set(evidence.runs["model"]))
+        curves = pd.concat(_long(evidence, name) for name in SHOWN if name in set(evidence.runs["model"]))
         epochs = evidence.runs["train.epochs"].to_numpy(float).max() if "train.epochs" in evidence.runs else 0
         if epochs:
             x, per_epoch = "epoch", evidence.runs["step"].max() / epochs
@@ -134,6 +140,15 @@ def _smooth(name: str):
     return test
 
 
+def _together(evidence: Evidence) -> Finding:
+    _, curves = _curves(evidence, "hyena")
+    ranks = [
+        -float(np.corrcoef(curve[["test_loss", "accuracy"]].rank().to_numpy(float), rowvar=False)[0, 1])
+        for _, curve in curves.dropna(subset=["test_loss", "accuracy"]).groupby("run", sort=False)
+    ]
+    return at_least(mean_of(ranks, "hyena: rank correlation of accuracy with the falling loss"), TOGETHER)
+
+
 _OWN = printed((256, 16))
 _SMOOTH = {"mamba": "(caption) ", "hyena": "", "h3": "(earlier version) ", "rwkv": "(earlier version) "}
 FIG6 = Item(
@@ -172,6 +187,13 @@ FIG6 = Item(
                 _OWN,
             )
             for name, source in _SMOOTH.items()
+        ),
+        Claim(
+            "hyena-loss-with-accuracy",
+            "1-layer Hyena's accuracy rises as its validation loss falls: their rank correlation over training is at least "
+            f"{TOGETHER}, but for the sign",
+            _together,
+            _OWN,
         ),
     ),
     differs(

@@ -1,40 +1,35 @@
-"""Figures 2, 3, 4, 11 and 12: accuracy against width and parameters, with one layer and with two."""
+"""Figures 2, 3, 11 and 12: accuracy against width, with one layer and with two."""
 
 import pandas as pd
 
 from recollect.analysis.scaling import at_best_rate
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES
 from recollect.figures.panels import lines_figure
-from recollect.papers.drawing import lines
+from recollect.papers.drawing import best_lines
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Claim, Evidence, Scale
-from recollect.papers.okpekpe2025.cells import cells, pairs, printed
+from recollect.papers.judge import Claim, Evidence
+from recollect.papers.okpekpe2025 import stability
+from recollect.papers.okpekpe2025.cells import cells, common, pairs, printed, with_zoologys_rates
 from recollect.papers.okpekpe2025.settings import (
     ALL,
-    DENSE,
-    LONGER,
     MAIN,
     RECURRENT,
-    SIX_RATES,
-    THREE_RATES,
-    WIDTHS,
+    SETTINGS,
     differs,
-    model,
     one_layer,
     setting,
-    study,
     two_layers,
 )  # fmt: skip
-from recollect.papers.questions import Finding, all_of, any_of, at_least, between, every, exceeds
-from recollect.study.spec import Study
+from recollect.papers.questions import Finding, all_of, any_of, at_least, between, every, exceeds, not_
 
-GAIN, GRID_GAIN, DEPTH_GAIN = 0.1, 0.02, 0.3
-"""The least gains in accuracy: from width; from a finer grid; of attention from a second layer."""
+GAIN, GRID_GAIN = 0.1, 0.02
+"""The least gains in accuracy: from width; from a finer grid."""
 ONE_PAIR = 0.5, 2.0
 """The range of pairs that counts as one pair."""
 LONG = 4
 """From how many times the width on a length counts as much larger."""
+GAP = ("attention", "hyena")
 CELL = ["model", "task.length", "task.pairs", "model.width"]
 
 
@@ -42,12 +37,8 @@ def best_table(evidence: Evidence, models: list[str], rates: tuple[float, ...] |
     """Accuracy at the best rate of each model, setting, width and depth, as `lines_figure` takes it."""
     runs = evidence.runs
     runs = runs.loc[runs["model"].isin(models)] if len(runs) else runs
-    table = at_best_rate(runs, [*CELL, "model.layers"], rates) if len(runs) else pd.DataFrame()
-    columns = [*CELL, "model.layers", "lr", "mean", "low", "high", "seeds", "parameters"]
-    if table.empty:
-        return pd.DataFrame(columns=columns)
-    table = table.drop(columns=["low", "high"]).rename(columns={"accuracy": "mean", "min": "low", "max": "high"})
-    return pd.DataFrame(table, columns=columns)
+    table = best_lines(runs, [*CELL, "model.layers"], rates)
+    return pd.DataFrame(table, columns=[*CELL, "model.layers", "lr", "mean", "low", "high", "seeds", "parameters"])
 
 
 def draw_widths(title: str, models: list[str]):
@@ -84,7 +75,7 @@ def _gain(evidence: Evidence, names: list[str], label: str) -> Estimate:
     """The gain of the finer grid over Zoology's four rates: mean over configurations, per seed."""
     by_seed: dict[int, list[float]] = {}
     for name in names:
-        for rows in cells(evidence.where(model=name, layers=2)).values():
+        for rows in with_zoologys_rates(evidence.where(model=name, layers=2)).values():
             tried = [at_best_rate(rows.assign(all=0), ["all"], rates)["lr"].iloc[0] for rates in (None, ZOOLOGY_RATES)]
             for seed, one in rows.groupby("train.seed"):
                 fine, four = (one.loc[one["train.lr"] == lr, "accuracy"].fillna(0.0).mean() for lr in tried)
@@ -103,6 +94,19 @@ def _mamba_most(evidence: Evidence) -> Finding:
     return every(others, lambda name: exceeds(mamba, _gain(evidence, [name], f"gain of {name}"), by=GRID_GAIN))
 
 
+def _gap_at_low_width(evidence: Evidence) -> Finding:
+    """Whether Hyena is below attention at the smallest width, in some setting."""
+    hyena = evidence.where(model="hyena", layers=2)
+    hyena = hyena.loc[hyena["model.width"] == ends(hyena)[0]]
+    shared = common(evidence.where(model="attention", layers=2), hyena)
+
+    def gap(at: str) -> Finding:
+        attention, low = (evidence.best(rows, f"{name} {at}") for rows, name in zip(shared[at], GAP, strict=True))
+        return exceeds(attention, low, by=GAIN)
+
+    return any_of(*(lambda at=at: gap(at) for at in shared))
+
+
 TWO_LAYER_CLAIMS = (
     Claim(
         "attention-solves", f"2-layer attention reaches {THRESHOLD} at every width and setting tried", _attention_solves,
@@ -118,8 +122,14 @@ TWO_LAYER_CLAIMS = (
     Claim(
         "mamba-solves-long",
         f"2-layer Mamba reaches {THRESHOLD} in some setting with a length of at least {LONG} times its width",
-        _mamba_solves_long, printed(),
+        _mamba_solves_long, printed(*SETTINGS["paper"][2:], in_each=True),
     ),
+    Claim(
+        "gap-at-low-width",
+        f"At the smallest width, in some setting, 2-layer Hyena stays at least {GAIN} below attention, each at its best rate",
+        _gap_at_low_width, printed(in_each=True),
+    ),
+    *stability.MISSED,
 )  # fmt: skip
 
 
@@ -130,13 +140,21 @@ def _gains_with_width(evidence: Evidence, name: str) -> Finding:
     return every(settings, lambda at: gains(evidence, settings[at], f"{name} {at}"))
 
 
+def ends(runs: pd.DataFrame) -> tuple[int, int]:
+    """The smallest and the largest width."""
+    return min(runs["model.width"]), max(runs["model.width"])
+
+
 def gains(evidence: Evidence, runs: pd.DataFrame, name: str) -> Finding:
     """Whether runs of the largest width are better than those of the smallest; or both solve."""
-    small, large = (
-        evidence.best(runs.loc[runs["model.width"] == width], f"{name} width {width}") for width in _ends(runs)
-    )
+    small, large = _atends(evidence, runs, name)
     both = all_of(at_least(small, THRESHOLD), at_least(large, THRESHOLD))
     return any_of(exceeds(large, small, by=GAIN), both)
+
+
+def _atends(evidence: Evidence, runs: pd.DataFrame, name: str) -> list[Estimate]:
+    """The best accuracies at the smallest and at the largest width."""
+    return [evidence.best(runs.loc[runs["model.width"] == width], f"{name} width {width}") for width in ends(runs)]
 
 
 def _one_pair(evidence: Evidence) -> Finding:
@@ -149,10 +167,41 @@ def _one_pair(evidence: Evidence) -> Finding:
     )
 
 
+def _attention_no_gain(evidence: Evidence) -> Finding:
+    """Whether attention of the largest width recalls less than one pair more than that of the smallest, in every setting."""
+    runs = evidence.where(model="attention", layers=1)
+    if len(set(runs["model.width"])) < 2:
+        raise NotEnough("attention was tried at one width")
+    settings = {setting(rows.iloc[0]): rows for _, rows in runs.groupby(["task.length", "task.pairs"])}
+
+    def no_gain(at: str) -> Finding:
+        small, large = _atends(evidence, settings[at], f"attention {at}")
+        return not_(exceeds(large, small, by=1 / pairs(settings[at])))
+
+    return every(settings, no_gain)
+
+
+def _hyena_needs_width(evidence: Evidence) -> Finding:
+    """Whether Hyena solves above the length and not at or below it, and Mamba also there."""
+
+    def solved(name: str, above: bool) -> dict[str, Finding]:
+        runs = evidence.where(model=name, layers=1)
+        found = cells(runs.loc[(runs["model.width"] > runs["task.length"]) == above])
+        if not found:
+            raise NotEnough(f"{name} was not tried at a width {'above' if above else 'up to'} the length")
+        return {at: at_least(evidence.best(rows, f"{name} {at}"), THRESHOLD) for at, rows in found.items()}
+
+    return all_of(
+        lambda: any_of(*solved("hyena", above=True).values()),
+        lambda: all_of(*map(not_, solved("hyena", above=False).values())),
+        lambda: any_of(*solved("mamba", above=False).values()),
+    )
+
+
 ATTENTION_ONE_PAIR = Claim(
     "attention-one-pair",
     f"1-layer attention recalls one pair of K at every width and setting tried: its accuracy is from {ONE_PAIR[0]:g} / K to "
-    f"{ONE_PAIR[1]:g} / K, so that width does not help it",
+    f"{ONE_PAIR[1]:g} / K",
     _one_pair,
     printed(),
 )
@@ -166,6 +215,18 @@ ONE_LAYER_CLAIMS = (
         printed(),
     ),
     ATTENTION_ONE_PAIR,
+    Claim(
+        "attention-no-gain-with-width",
+        "1-layer attention of the largest width recalls at most one pair of K more than that of the smallest, in every setting",
+        _attention_no_gain,
+        printed(),
+    ),
+    Claim(
+        "hyena-needs-width",
+        f"1-layer Hyena reaches {THRESHOLD} at a width above the length and at none up to it, Mamba also at one up to it",
+        _hyena_needs_width,
+        printed(),
+    ),
 )
 
 _TWO_LAYERS = "Two layers: attention, Hyena and Mamba alone, of width 32, at most 2,500 steps, six rates."
@@ -192,91 +253,3 @@ FIG3, FIG12 = (
     )
     for name, models, claims in (("fig3", MAIN, ONE_LAYER_CLAIMS), ("fig12", ALL, ()))
 )  # fmt: skip
-
-
-def fig4_studies(scale: Scale) -> list[Study]:
-    """As many pairs as the length holds, 1 and 2 layers."""
-    if scale == "tiny":  # its only setting has that many already: runs of fig3 and fig1
-        shallow = [model(mixer, scale, [8, 32], 1) for mixer in ("attention", "mamba")]
-        deep = [model("attention", scale, 32, 2)]
-        return [
-            study("scaling", scale, shallow, rates=SIX_RATES),
-            study("scaling-deep", scale, deep, rates=SIX_RATES, steps=LONGER),
-        ]
-    if scale == "medium":  # enough to separate width, depth and parameters
-        sizes = ((64, [1, 2]), (256, 1))
-        models = [model(mixer, scale, width, layers) for mixer in ("attention", "mamba") for width, layers in sizes]
-        return [study("scaling", scale, models, [DENSE[scale]], rates=THREE_RATES)]
-    widths = [64, 256] if scale == "small" else WIDTHS[scale]
-    mixers = MAIN if scale == "small" else ALL
-    return [study("scaling", scale, [model(mixer, scale, widths, [1, 2]) for mixer in mixers], [DENSE[scale]])]
-
-
-def _by_parameters(evidence: Evidence) -> pd.DataFrame:
-    """Accuracy by model, depth and parameters."""
-    table = best_table(evidence, ALL)
-    return table.assign(depth=[f"{layers} layer{'s' * (layers > 1)}" for layers in table["model.layers"]])
-
-
-def _depth_helps(evidence: Evidence) -> Finding:
-    one, two = (_at_widest(evidence, "attention", layers) for layers in (1, 2))
-    return exceeds(two, one, by=DEPTH_GAIN)
-
-
-def _at_widest(evidence: Evidence, name: str, layers: int) -> Estimate:
-    runs = evidence.where(model=name, layers=layers)
-    width = _ends(runs)[1]
-    return evidence.best(
-        runs.loc[runs["model.width"] == width], f"{name}, {layers} layer{'s' * (layers > 1)}, width {width}"
-    )
-
-
-def _not_the_parameters(evidence: Evidence) -> Finding:
-    """Whether some 2-layer attention is better than a 1-layer one with more parameters."""
-    wide = evidence.where(model="attention", layers=1)
-    wide = wide.loc[wide["model.width"] == _ends(wide)[1]]
-    deep = evidence.where(model="attention", layers=2)
-    deep = deep.loc[deep["parameters"] < wide["parameters"].iloc[0]]
-    if deep.empty:
-        raise NotEnough("no 2-layer attention has fewer parameters than the widest 1-layer one")
-    shallow = evidence.best(wide, "attention, 1 layer")
-    found = {at: evidence.best(rows, f"attention, 2 layers, {at}") for at, rows in cells(deep).items()}
-    return any_of(*(exceeds(best, shallow, by=DEPTH_GAIN) for best in found.values()))
-
-
-def _ends(runs: pd.DataFrame) -> tuple[int, int]:
-    return min(runs["model.width"]), max(runs["model.width"])
-
-
-FIG4 = Item(
-    "fig4",
-    "Accuracy against parameters, one and two layers",
-    "width helps recurrent models, depth helps attention",
-    lines(_by_parameters, "parameters", "model", "depth", title="Accuracy against parameters", xlabel="parameters"),
-    fig4_studies,
-    (
-        Claim(
-            "width-helps-mamba",
-            f"1-layer Mamba gains at least {GAIN} from the smallest to the largest width (or reaches {THRESHOLD} at both)",
-            lambda evidence: gains(evidence, evidence.where(model="mamba", layers=1), "mamba, 1 layer,"),
-            printed(DENSE["paper"]),
-        ),
-        Claim(
-            "depth-helps-attention",
-            f"A second layer brings attention at least {DEPTH_GAIN}, each depth at its largest width",
-            _depth_helps,
-            printed(DENSE["paper"]),
-        ),
-        Claim(
-            "scaling-not-parameters",
-            f"Some 2-layer attention with fewer parameters than the widest 1-layer one exceeds it by at least {DEPTH_GAIN}",
-            _not_the_parameters,
-            printed(DENSE["paper"]),
-        ),
-    ),
-    differs(
-        tiny="Attention and Mamba of widths 8 and 32 with one layer, attention of width 32 with two, six rates.",
-        small="Widths 64 and 256 in this item.",
-        medium="16 pairs, attention and Mamba, width 64 with 1 and 2 layers and 256 with 1, three rates.",
-    ),
-)

@@ -53,7 +53,7 @@ FIG1 = Item(
     "attention's window of learning rates is wide, Mamba's and Hyena's are narrow",
     draw_fig1,
     fig1_studies,
-    stability.FIG1,
+    (*stability.FIG1, *stability.MISSED),
     {
         **differs(
             "Setting (64, 4), width 64.",

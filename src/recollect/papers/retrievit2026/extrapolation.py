@@ -92,33 +92,21 @@ def _by_residual(evidence: Evidence) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
+_LENGTHS = differs(tiny="Lengths up to 48.", small="Lengths up to 200.")
 FIG4B = Item(
-    "fig4b",
-    "Length extrapolation, suffix",
-    "hybrids extrapolate, RoPE does not; NoPE behaves like Mamba2",
-    draw("Extrapolation, query after the sequence", "suffix"),
-    _studies("", ("suffix-99",), _five),
-    longer.FIG4B,
-    differs(tiny="Lengths up to 48.", small="Lengths up to 200."),
-)
+    "fig4b", "Length extrapolation, suffix", "hybrids extrapolate, RoPE does not; NoPE behaves like Mamba2",
+    draw("Extrapolation, query after the sequence", "suffix"), _studies("", ("suffix-99",), _five), longer.FIG4B, _LENGTHS,
+)  # fmt: skip
 FIG4C = Item(
-    "fig4c",
-    "Length extrapolation, prefix",
-    "with the query first, Mamba2 extrapolates better",
-    draw("Extrapolation, query before the sequence", "prefix"),
-    _studies("", ("prefix-99", "suffix-99"), _five),
-    longer.FIG4C,
-    differs(tiny="Lengths up to 48.", small="Lengths up to 200."),
-)
+    "fig4c", "Length extrapolation, prefix", "with the query first, Mamba2 extrapolates better",
+    draw("Extrapolation, query before the sequence", "prefix"), _studies("", ("prefix-99", "suffix-99"), _five), longer.FIG4C,
+    _LENGTHS,
+)  # fmt: skip
 FIG12 = Item(
-    "fig12",
-    "Length extrapolation of interleaved models",
-    "fewer Transformer layers extrapolate further",
-    draw("Extrapolation, interleaved N:1", "suffix", "prefix"),
-    _studies("-blocks", ("suffix-99", "prefix-99"), blocks),
-    longer.FIG12,
-    differs(tiny="Lengths up to 48.", small="Lengths up to 200."),
-)
+    "fig12", "Length extrapolation of interleaved models", "fewer Transformer layers extrapolate further",
+    draw("Extrapolation, interleaved N:1", "suffix", "prefix"), _studies("-blocks", ("suffix-99", "prefix-99"), blocks),
+    longer.FIG12, _LENGTHS,
+)  # fmt: skip
 RESIDUAL = Item(
     "residual",
     "Control: residual sums",

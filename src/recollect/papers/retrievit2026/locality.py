@@ -183,74 +183,61 @@ def draw_neighbours(evidence: Evidence, caption: str) -> Drawing:
     return figure, table
 
 
-FIG10 = Item(
-    "fig10",
-    "Cosine similarity of position embeddings over training",
-    "SSMs and hybrids are local, Transformers are not",
-    draw_similarity("Cosine similarity after PCA", FIG9_MODELS, over_time=True),
-    studies("embeddings", FIG9_MODELS),
-    (
-        Claim(
-            "F6-local",
-            f"In Mamba2 and interleaved 1:1, in the fewest components shown, adjacent positions are more alike than others by "
-            f"at least {LOCAL} in cosine similarity of the embeddings shown",
-            _local(("M2", "HI-M2-1"), every_dimension=False),
-        ),
-        *NOT_LOCAL,
-        Claim(
-            "F6-ends-first",
-            "After a quarter of training, in the fewest components shown, neighbours among the first and among the last tenth of "
-            f"the positions are more alike than in the middle half by at least {SOONER} in Mamba2 and interleaved 1:1",
-            _ends_local_first,
-        ),
+def _item(
+    name: str, title: str, shows: str, drawn: str, part: str, models: Sequence[str], over_time: bool, *claims: Claim
+) -> Item:
+    """An item that shows the cosine similarity of every two positions."""
+    draw = draw_similarity(drawn, models, over_time)
+    return Item(name, title, shows, draw, studies(part, models), claims, DIFFERS, ("snapshots",))
+
+
+FIG10 = _item(
+    "fig10", "Cosine similarity of position embeddings over training", "SSMs and hybrids are local, Transformers are not",
+    "Cosine similarity after PCA", "embeddings", FIG9_MODELS, True,
+    Claim(
+        "F6-local",
+        f"In Mamba2 and interleaved 1:1, in the fewest components shown, adjacent positions are more alike than others by "
+        f"at least {LOCAL} in cosine similarity of the embeddings shown",
+        _local(("M2", "HI-M2-1"), every_dimension=False),
     ),
-    DIFFERS,
-    ("snapshots",),
-)
-FIG21 = Item(
-    "fig21",
-    "Cosine similarity of position embeddings, interleaved",
-    "all ratios are local, whatever the dimensions",
-    draw_similarity("Cosine similarity, interleaved N:1", M2_BLOCKS, over_time=False),
-    studies("embeddings-ratios", M2_BLOCKS),
-    (
-        Claim(
-            "F6-ratios-local",
-            f"With and without PCA adjacent positions are more alike than others by at least {LOCAL}, N = 1 to 4",
-            _local(M2_BLOCKS, every_dimension=True),
-        ),
+    *NOT_LOCAL,
+    Claim(
+        "F6-ends-first",
+        "After a quarter of training, in the fewest components shown, neighbours among the first and among the last tenth of "
+        f"the positions are more alike than in the middle half by at least {SOONER} in Mamba2 and interleaved 1:1",
+        _ends_local_first,
     ),
-    DIFFERS,
-    ("snapshots",),
-)
-FIG22 = Item(
-    "fig22",
-    "Cosine similarity of position embeddings, one of each family",
-    "Mamba2 and two-stream are local, Transformers are not",
-    draw_similarity("Cosine similarity", FIG22_MODELS, over_time=False),
-    studies("embeddings-families", FIG22_MODELS),
-    (
-        Claim(
-            "F6-families-local",
-            "In Mamba2 and two-stream Mamba2, with and without PCA, adjacent positions are more alike than others "
-            f"by at least {LOCAL}",
-            _local(("M2", "2S-M2"), every_dimension=True),
-        ),
-        *NOT_LOCAL,
-        Claim(
-            "F6-near-identical",
-            f"Without PCA the embeddings of RoPE and NoPE have a mean cosine similarity of at least {ALIKE}",
-            _near_identical,
-        ),
-        Claim(
-            "F6-low-dimensional",
-            f"In Mamba2 and two-stream Mamba2 the fewest components shown hold at least {LOW} of the variance of the embeddings",
-            _low_dimensional,
-        ),
+)  # fmt: skip
+FIG21 = _item(
+    "fig21", "Cosine similarity of position embeddings, interleaved", "all ratios are local, whatever the dimensions",
+    "Cosine similarity, interleaved N:1", "embeddings-ratios", M2_BLOCKS, False,
+    Claim(
+        "F6-ratios-local",
+        f"With and without PCA adjacent positions are more alike than others by at least {LOCAL}, N = 1 to 4",
+        _local(M2_BLOCKS, every_dimension=True),
     ),
-    DIFFERS,
-    ("snapshots",),
-)
+)  # fmt: skip
+FIG22 = _item(
+    "fig22", "Cosine similarity of position embeddings, one of each family",
+    "Mamba2 and two-stream are local, Transformers are not", "Cosine similarity", "embeddings-families", FIG22_MODELS, False,
+    Claim(
+        "F6-families-local",
+        "In Mamba2 and two-stream Mamba2, with and without PCA, adjacent positions are more alike than others "
+        f"by at least {LOCAL}",
+        _local(("M2", "2S-M2"), every_dimension=True),
+    ),
+    *NOT_LOCAL,
+    Claim(
+        "F6-near-identical",
+        f"Without PCA the embeddings of RoPE and NoPE have a mean cosine similarity of at least {ALIKE}",
+        _near_identical,
+    ),
+    Claim(
+        "F6-low-dimensional",
+        f"In Mamba2 and two-stream Mamba2 the fewest components shown hold at least {LOW} of the variance of the embeddings",
+        _low_dimensional,
+    ),
+)  # fmt: skip
 FIG11 = Item(
     "fig11",
     "Distance of nearest neighbours",

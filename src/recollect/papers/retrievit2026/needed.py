@@ -120,8 +120,8 @@ FIG7A = (
 FIG7B = (
     Claim(
         "F4-no-state",
-        f"With each of three sizes of the state fewer than half of an SSM's runs reach {PERCENT} (paper: none)",
-        lambda e: every(states(e.scale), lambda name: _never(e, name)),
+        f"With two and with four times the state fewer than half of an SSM's runs reach {PERCENT} (paper: none)",
+        lambda e: every([name for name in states(e.scale) if "x" in name], lambda name: _never(e, name)),
     ),
 )
 FIG7C = (

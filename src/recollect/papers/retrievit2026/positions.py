@@ -11,7 +11,7 @@ from recollect.figures.panels import lines_figure, summary
 from recollect.papers.drawing import lines
 from recollect.papers.examples import curve_table
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Evidence, Scale
+from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.retrievit2026 import stages
 from recollect.papers.retrievit2026.settings import (
     HALF,
@@ -72,36 +72,27 @@ def _studies(part: str, names: Sequence[str]) -> Callable[[Scale], list[Study]]:
     return lambda scale: studies(part, scale, "position", names)
 
 
-FIG8 = Item(
-    "fig8",
-    "Position retrieval: accuracy by position",
-    "SSMs learn the ends first, Transformers all at once",
-    draw_positions("Accuracy by target position", ("RoPE", "M2", "HI-M2-1", "2S-M2")),
-    _studies("position-four", ("RoPE", "M2", "HI-M2-1", "2S-M2")),
-    stages.FIG8,
-    differs(),
-    ("slices",),
-)
-FIG13 = Item(
-    "fig13",
-    "Position retrieval: accuracy by position, interleaved",
-    "N = 1 like a Transformer, N > 1 like an SSM",
-    draw_positions("Accuracy by target position, interleaved N:1", M2_BLOCKS),
-    _studies("position-m2-blocks", M2_BLOCKS),
-    stages.FIG13,
-    differs(),
-    ("slices",),
-)
-FIG19_RIGHT = Item(
-    "fig19-right",
-    "Position retrieval: accuracy by position, reverse gating",
-    "reverse gating learns as other hybrids do",
-    draw_positions("Accuracy by target position, reverse two-stream", ("2S-M2", "2SR-M2")),
-    _studies("position-gating", ("2S-M2", "2SR-M2")),
-    stages.FIG19_RIGHT,
-    differs(),
-    ("slices",),
-)
+def _by_position(
+    name: str, title: str, shows: str, drawn: str, part: str, models: Sequence[str], claims: tuple[Claim, ...]
+) -> Item:
+    """An item that shows accuracy by target position."""
+    return Item(
+        name, title, shows, draw_positions(drawn, models), _studies(part, models), claims, differs(), ("slices",)
+    )
+
+
+FIG8 = _by_position(
+    "fig8", "Position retrieval: accuracy by position", "SSMs learn the ends first, Transformers all at once",
+    "Accuracy by target position", "position-four", ("RoPE", "M2", "HI-M2-1", "2S-M2"), stages.FIG8,
+)  # fmt: skip
+FIG13 = _by_position(
+    "fig13", "Position retrieval: accuracy by position, interleaved", "N = 1 is learnt more suddenly, N > 1 like an SSM",
+    "Accuracy by target position, interleaved N:1", "position-m2-blocks", M2_BLOCKS, stages.FIG13,
+)  # fmt: skip
+FIG19_RIGHT = _by_position(
+    "fig19-right", "Position retrieval: accuracy by position, reverse gating", "reverse gating learns as other hybrids do",
+    "Accuracy by target position, reverse two-stream", "position-gating", ("2S-M2", "2SR-M2"), stages.FIG19_RIGHT,
+)  # fmt: skip
 FIG17 = Item(
     "fig17",
     "Position retrieval: training loss",

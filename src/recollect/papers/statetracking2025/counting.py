@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from recollect.papers.item import Drawing, Item
+from recollect.papers.item import Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding, at_least, at_most, exceeds
 from recollect.papers.statetracking2025.settings import (
@@ -11,9 +11,9 @@ from recollect.papers.statetracking2025.settings import (
     NAME,
     OWN,
     SCALED,
-    SEEDS,
     SOLVES,
     TIMES,
+    TRAIN,
     drawn,
     longer,
     model,
@@ -36,23 +36,9 @@ def parity_studies(scale: Scale) -> list[Study]:
     labels, layers = ("all", 1) if scale == "tiny" else ("last", 2)
     tasks = {"kind": "parity", "length": length, "labels": labels}
     test = {"kind": "parity", "min_length": TIMES * length, "length": TIMES * length}
-    how: dict[Scale, dict[str, Any]] = {
-        "tiny": {"steps": 1500, "batch": 64, "weight_decay": 0.0, "clip": 1.0, "eval_every": 100, "eval_rows": 256,
-                 "test_rows": 1024, "lr": [1e-2, 3e-2]},
-        "medium": {"protocol": NAME, "steps": 3000, "lr": [1e-3, 3e-3], "clip": 1.0, "eval_every": 500},
-        "paper": {"protocol": NAME, "lr": [1e-4, 3e-4, 1e-3, 3e-3, 1e-2]},
-    }  # fmt: skip
+    train = {"lr": [1e-2, 3e-2], **TRAIN[scale]}
     models = [model(mixer, scale, layers) for mixer in MIXERS]
-    return [
-        Study(
-            name=f"{NAME}.parity.{scale}", task=tasks, tests=[test], model=models, train={**how[scale], "seed": SEEDS}
-        )
-    ]
-
-
-def draw_parity(evidence: Evidence, caption: str) -> Drawing:
-    """A panel for each length of rows."""
-    return drawn(evidence, ["task.kind"], "Parity", "task.kind", caption)
+    return [Study(name=f"{NAME}.parity.{scale}", task=tasks, tests=[test], model=models, train=train)]
 
 
 def _counts(evidence: Evidence) -> Finding:
@@ -67,7 +53,7 @@ PARITY = Item(
     "parity",
     "Parity",
     "DeltaNet counts modulo 2 on strings four times as long as any it was trained on only where its beta goes up to 2",
-    draw_parity,
+    drawn("Parity", "task.kind"),
     parity_studies,
     (
         Claim(
@@ -98,32 +84,14 @@ PARITY = Item(
 
 def arithmetic_studies(scale: Scale) -> list[Study]:
     """Modular arithmetic without brackets, tested on expressions four times as long."""
-    how: dict[Scale, dict[str, Any]] = {
-        "tiny": {"steps": 1500, "batch": 64, "weight_decay": 0.0, "clip": 1.0, "eval_every": 100, "eval_rows": 256,
-                 "test_rows": 1024, "lr": [3e-3, 1e-2]},
-        "medium": {"protocol": NAME, "steps": 3000, "lr": [1e-3, 3e-3], "clip": 1.0, "eval_every": 500},
-        "paper": {"protocol": NAME, "lr": [1e-4, 3e-4, 1e-3, 3e-3, 1e-2]},
-    }  # fmt: skip
-    if scale not in how:
+    if scale not in LENGTH:
         return []
     length, modulus = (9, 3) if scale == "tiny" else (39, 5)
     task = {"kind": "modular", "modulus": modulus, "length": length}
     test = {**task, "min_length": TIMES * length - 1, "length": TIMES * length - 1}  # an odd number of tokens
     models = [model(mixer, scale, 2) for mixer in (NEGATIVE, "deltanet", "mamba")]
-    return [
-        Study(
-            name=f"{NAME}.arithmetic.{scale}",
-            task=task,
-            tests=[test],
-            model=models,
-            train={**how[scale], "seed": SEEDS},
-        )
-    ]
-
-
-def draw_arithmetic(evidence: Evidence, caption: str) -> Drawing:
-    """A panel for each length of expressions."""
-    return drawn(evidence, ["task.kind"], "Modular arithmetic without brackets", "task.kind", caption)
+    train = {"lr": [3e-3, 1e-2], **TRAIN[scale]}
+    return [Study(name=f"{NAME}.arithmetic.{scale}", task=task, tests=[test], model=models, train=train)]
 
 
 def _computes(evidence: Evidence) -> Finding:
@@ -138,7 +106,7 @@ ARITHMETIC = Item(
     "arithmetic",
     "Modular arithmetic without brackets",
     "with beta up to 2 DeltaNet computes longer expressions than it was trained on better than with beta up to 1",
-    draw_arithmetic,
+    drawn("Modular arithmetic without brackets", "task.kind"),
     arithmetic_studies,
     (
         Claim(

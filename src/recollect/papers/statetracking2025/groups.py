@@ -5,7 +5,7 @@ from typing import Any
 
 from recollect.models.spec import ModelSpec
 from recollect.papers.estimates import Estimate, NotEnough
-from recollect.papers.item import Drawing, Item
+from recollect.papers.item import Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding, at_least, at_most, exceeds
 from recollect.papers.statetracking2025.settings import (
@@ -13,9 +13,9 @@ from recollect.papers.statetracking2025.settings import (
     NAME,
     OWN,
     SCALED,
-    SEEDS,
     SOLVES,
     TIMES,
+    TRAIN,
     drawn,
     longer,
     model,
@@ -43,12 +43,18 @@ def group_studies(scale: Scale) -> list[Study]:
     if scale not in WORD:
         return []
     how: dict[Scale, dict[str, Any]] = {
-        "tiny": {"steps": 1500, "batch": 64, "weight_decay": 0.0, "clip": 1.0, "eval_every": 100, "eval_rows": 256,
-                 "test_rows": 512, "lr": [1e-3, 3e-3]},
-        "medium": {"protocol": NAME, "epochs": 0, "steps": 4000, "train_rows": 0, "batch": 256, "test_rows": 1024, "lr": 1e-3,
-                   "warmup": 0.1, "clip": 1.0, "eval_every": 500},
-        "paper": {"protocol": NAME, "lr": 1e-3},
-    }  # fmt: skip
+        "tiny": {"test_rows": 512, "lr": [1e-3, 3e-3]},
+        "medium": {
+            "epochs": 0,
+            "steps": 4000,
+            "train_rows": 0,
+            "batch": 256,
+            "test_rows": 1024,
+            "lr": 1e-3,
+            "warmup": 0.1,
+        },
+        "paper": {"lr": 1e-3},
+    }
     length, studies = WORD[scale], []
     for group, steps in GROUPS[scale].items():
         models = [model(product(n, scale), scale) for n in steps]
@@ -57,14 +63,9 @@ def group_studies(scale: Scale) -> list[Study]:
         task, test = {"kind": "words", "group": group, "length": length}, TIMES * length
         studies.append(
             Study(name=f"{NAME}.{group}.{scale}", task=task, tests=[{**task, "length": test, "after": length}],
-                  model=models, train={**how[scale], "seed": SEEDS})
+                  model=models, train={**TRAIN[scale], **how[scale]})
         )  # fmt: skip
     return studies
-
-
-def draw_groups(evidence: Evidence, caption: str) -> Drawing:
-    """Two panels for each group."""
-    return drawn(evidence, ["task.group"], "Word problems of groups", "task.group", caption)
 
 
 def _steps(evidence: Evidence, group: str, steps: int, **options: Any) -> Estimate:
@@ -110,7 +111,7 @@ WORDS = Item(
     "groups",
     "Word problems of groups",
     "one layer of DeltaProduct tracks S3, S4 and A5 with two steps per token and S5 with four",
-    draw_groups,
+    drawn("Word problems of groups", "task.group"),
     group_studies,
     (
         *(

@@ -4,10 +4,10 @@ from typing import Any
 
 import pandas as pd
 
-from recollect.figures.panels import lines_figure, summary
+from recollect.figures.panels import summary
 from recollect.models.spec import ModelSpec
+from recollect.papers.drawing import Draw, lines
 from recollect.papers.estimates import Estimate
-from recollect.papers.item import Drawing
 from recollect.papers.judge import Evidence, Scale
 from recollect.papers.longer_rows import best_of_rates, on_longer_rows
 
@@ -19,7 +19,14 @@ SOLVES, SCALED, BETTER = 0.95, 0.2, 0.2
 by how much more steps must be better."""
 OWN: tuple[Any, ...] = ("medium", "paper")
 """The scales that have the lengths which the papers train on."""
-SEEDS = [42, 123, 777]
+_PAPER = {"protocol": NAME, "seed": [42, 123, 777]}
+TRAIN: dict[Scale, dict[str, Any]] = {
+    "tiny": {"steps": 1500, "batch": 64, "weight_decay": 0.0, "clip": 1.0, "eval_every": 100, "eval_rows": 256, "test_rows": 1024,
+             "seed": _PAPER["seed"]},
+    "medium": {**_PAPER, "steps": 3000, "lr": [1e-3, 3e-3], "clip": 1.0, "eval_every": 500},
+    "paper": {**_PAPER, "lr": [1e-4, 3e-4, 1e-3, 3e-3, 1e-2]},
+}  # fmt: skip
+"""How the items are trained; at `tiny` each has rates of its own."""
 
 
 def model(mixer: Any, scale: Scale, layers: int = 1) -> dict[str, Any]:
@@ -29,21 +36,18 @@ def model(mixer: Any, scale: Scale, layers: int = 1) -> dict[str, Any]:
     return {**fields, "positions": "rotary"} if mixer == "attention" else fields
 
 
-def drawn(evidence: Evidence, by: list[str], title: str, panel: str, caption: str) -> Drawing:
-    """Accuracy at the trained length and on longer rows against the learning rate."""
-    parts = [
-        evidence.runs.assign(rows="trained length"),
-        on_longer_rows(evidence).runs.assign(rows="four times as long"),
-    ]
-    runs = pd.concat(parts, ignore_index=True) if len(evidence.runs) else pd.DataFrame()
-    if len(runs):
-        runs["panel"] = [f"{row[panel]}, {row['rows']}" for row in runs.to_dict("records")]
-    table = summary(runs, [*by, "panel", "rows", "model", "train.lr"])
-    figure = lines_figure(
-        table, "train.lr", "model", "panel", title=title, caption=f"{caption} Band: lowest to highest seed.",
-        xlabel="learning rate", columns=2,
-    )  # fmt: skip
-    return figure, table
+def drawn(title: str, panel: str) -> Draw:
+    """Draws accuracy at the trained length and on longer rows against the learning rate."""
+
+    def by_rate(evidence: Evidence) -> pd.DataFrame:
+        rows = {"trained length": evidence, "four times as long": on_longer_rows(evidence)}
+        runs = pd.concat([one.runs.assign(rows=name) for name, one in rows.items()], ignore_index=True)
+        if len(runs):
+            runs["panel"] = [f"{row[panel]}, {row['rows']}" for row in runs.to_dict("records")]
+        return summary(runs, [panel, "panel", "rows", "model", "train.lr"])
+
+    note = "Band: lowest to highest seed."
+    return lines(by_rate, "train.lr", "model", "panel", note=note, title=title, xlabel="learning rate", columns=2)
 
 
 def longer(evidence: Evidence, mixer: Any, name: str, **values: Any) -> Estimate:

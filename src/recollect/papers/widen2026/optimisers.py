@@ -1,15 +1,16 @@
 """Do another optimiser, or slower rates for the parameters of the state-space model, widen the window?"""
 
 import json
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pandas as pd
 
-from recollect.papers.item import Drawing, Item
+from recollect.papers.item import Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding
-from recollect.papers.widen2026.settings import DIFFERS, OWN, WIDER, draw, model, rates, study, wider
+from recollect.papers.widen2026.settings import DIFFERS, OWN, WIDER, WRITTEN, Ways, model, rates, study, wider
 from recollect.study.spec import Study
 
 MIXERS = ("attention", "mamba", "mamba2", "deltanet")
@@ -31,21 +32,17 @@ def _by_optimiser(mixer: str, optimiser: str, evidence: Evidence) -> Finding:
     return wider(evidence, mixer, {"optimiser": optimiser}, {"optimiser": "adamw"})
 
 
-def draw_optimisers(evidence: Evidence, caption: str) -> Drawing:
-    """Accuracy against learning rate, a panel per mixer."""
-    return draw(evidence.runs, "train.optimiser", title="Optimisers", caption=caption)
-
-
+BY_OPTIMISER = Ways("Optimisers", lambda runs, scale: list(runs["train.optimiser"]), "adamw")
 OPTIMISERS = Item(
     "optimisers",
     "Optimisers",
     "the windows of four mixers under AdamW, Muon, Lion, schedule-free AdamW and gradient descent",
-    draw_optimisers,
+    BY_OPTIMISER.draw,
     optimiser_studies,
     tuple(
         Claim(
             f"{optimiser}-widens-{mixer}",
-            f"Trained by {optimiser}, {mixer}'s learning-rate window is at least {WIDER} decades wider than by adamw",
+            f"Trained by {optimiser}, {WRITTEN[mixer]}'s window is at least {WIDER} decades wider than by adamw",
             partial(_by_optimiser, mixer, optimiser),
             OWN,
         )
@@ -62,31 +59,29 @@ def group_studies(scale: Scale) -> list[Study]:
     return [study("groups", scale, [model("mamba", scale)], slow, {**slow, "optimiser": "muon"})]
 
 
-def _with_factor(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs with the factor of their slower group as a column."""
-    if runs.empty:
-        return runs
+def _factors(runs: pd.DataFrame) -> list[float]:
+    """The factor of each run's slower group."""
     groups: list[dict[str, Any]] = [json.loads(text) for text in runs["train.groups"]]
-    return runs.assign(factor=[next(iter(group.values()))["lr"] for group in groups])
+    return [next(iter(group.values()))["lr"] for group in groups]
 
 
 def _slower(optimiser: str, evidence: Evidence) -> Finding:
-    known = Evidence(evidence.scale, _with_factor(evidence.runs), evidence.asked)
+    runs = evidence.runs
+    known = replace(evidence, runs=runs.assign(factor=_factors(runs)) if len(runs) else runs)
     return wider(known, "mamba", {"optimiser": optimiser, "factor": 0.1}, {"optimiser": optimiser, "factor": 1.0})
 
 
-def draw_groups(evidence: Evidence, caption: str) -> Drawing:
-    """Accuracy against learning rate, a panel per optimiser."""
-    runs = _with_factor(evidence.runs)
-    title = "Mamba: factor of the rate of A_log, D and dt"
-    return draw(runs, "factor", panel="train.optimiser", title=title, caption=caption)
-
-
+BY_FACTOR = Ways(
+    "Mamba: factor of the rate of A_log, D and dt",
+    lambda runs, scale: [f"factor {factor:g}" for factor in _factors(runs)],
+    "factor 1",
+    "train.optimiser",
+)
 GROUPS = Item(
     "groups",
     "Slower rates for Mamba's decay, skip and step size",
     "Mamba's window where A_log, D and the projection of dt have 1, 0.3, 0.1 and 0.03 of the rate",
-    draw_groups,
+    BY_FACTOR.draw,
     group_studies,
     tuple(
         Claim(

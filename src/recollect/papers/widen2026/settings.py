@@ -5,13 +5,16 @@ The base, at `medium`: MQAR (64, 4) with 8,192 words and blank filler, width 64,
 words, width 32, 2,000 steps of 32 fresh rows, 7 rates from 1e-4 to 1e-1 and 2 seeds: two CPU cores.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from recollect.analysis.window import THRESHOLD
+from recollect.analysis.groups import groups
+from recollect.analysis.window import THRESHOLD, windows
 from recollect.figures.panels import lines_figure, summary
+from recollect.papers.estimates import window_of
 from recollect.papers.item import Drawing
 from recollect.papers.judge import Evidence, Scale
 from recollect.papers.questions import Finding, exceeds
@@ -19,6 +22,8 @@ from recollect.study.grid import axis
 from recollect.study.spec import Study
 
 NAME = "widen2026"
+WRITTEN = {"attention": "attention", "mamba": "Mamba", "mamba2": "Mamba-2", "deltanet": "DeltaNet"}
+"""Mixers as sentences have them."""
 OWN: tuple[Any, ...] = ("medium",)
 """The scales that have the setting which the claims name."""
 WIDER = 0.25
@@ -67,14 +72,51 @@ def wider(evidence: Evidence, mixer: str, more: Mapping[str, Any], less: Mapping
 
 
 def _words(way: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in way.items())
+    return ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in way.items())
 
 
-def draw(runs: pd.DataFrame, line: str, *, title: str, caption: str, panel: str = "model", columns: int = 2) -> Drawing:
-    """Accuracy against learning rate, a line per value of a column, a panel per value of another."""
-    table = summary(runs, [panel, line, "train.lr"])
-    figure = lines_figure(
-        table, "train.lr", line, panel, title=title, xlabel="learning rate", columns=columns,
-        caption=f"{caption} Band: lowest to highest seed; a window is where the mean is at least {THRESHOLD:g}.",
-    )  # fmt: skip
-    return figure, table
+@dataclass(frozen=True)
+class Ways:
+    """The ways of training that an item compares."""
+
+    title: str
+    label: Callable[[pd.DataFrame, Scale], list[str]]
+    """The way of each run."""
+    base: str
+    """The way that the others are compared with; empty: none."""
+    panel: str = "model"
+    """The column with a panel per value."""
+
+    def named(self, evidence: Evidence) -> pd.DataFrame:
+        """The runs with their way."""
+        runs = evidence.runs
+        return runs.assign(way=self.label(runs, evidence.scale)) if len(runs) else runs
+
+    def draw(self, evidence: Evidence, caption: str) -> Drawing:
+        """Accuracy against learning rate, a line per way."""
+        table = summary(self.named(evidence), [self.panel, "way", "train.lr"])
+        figure = lines_figure(
+            table, "train.lr", "way", self.panel, title=self.title, xlabel="learning rate", columns=2,
+            caption=f"{caption} Band: lowest to highest seed; grey: {THRESHOLD:g}, from which on a rate is in the window.",
+        )  # fmt: skip
+        for axes in figure.axes:
+            axes.axhline(THRESHOLD, color="#999999", linewidth=0.8, zorder=0)
+        return figure, table
+
+    def windows(self, evidence: Evidence) -> pd.DataFrame:
+        """One row per panel and way: `mean`, `low`, `high` of the seeds' windows in decades (90 % interval) and whether one goes
+        on beyond the rates tried; `checkpoints`, the same of the best checkpoints; the best rate, the accuracy there, and what a
+        badly chosen rate costs of it (`sensitivity`)."""
+        rows = []
+        for names, runs in groups(self.named(evidence), [self.panel, "way"]) if len(evidence.runs) else []:
+            found, best = (
+                evidence.window(runs, ""),
+                runs.assign(accuracy=runs[["accuracy", "best_accuracy"]].max(axis=1)),
+            )
+            row = windows(runs.assign(all=""), by="all", resamples=1).iloc[0]
+            rows.append(
+                {"panel": names[self.panel], "way": names["way"], "mean": found.value, "low": found.low, "high": found.high,
+                 "open": found.could_rise, "checkpoints": window_of(best, "").value, "rate": row["best_lr"],
+                 "accuracy": row["best"], "sensitivity": row["sensitivity"], "seeds": found.seeds}
+            )  # fmt: skip
+        return pd.DataFrame(rows)

@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 
 from recollect.analysis.window import windows
-from recollect.papers.estimates import NotEnough
-from recollect.papers.item import Drawing, Item
+from recollect.papers.estimates import AT_EDGE, NotEnough
+from recollect.papers.item import Item
 from recollect.papers.judge import Claim, Evidence, Scale, where
 from recollect.papers.questions import Finding
-from recollect.papers.widen2026.settings import DIFFERS, OWN, WIDER, draw, model, study, wider
+from recollect.papers.widen2026.settings import DIFFERS, OWN, WIDER, WRITTEN, Ways, model, study, wider
 from recollect.study.spec import Study
 
 MIXERS = ("attention", "mamba")
@@ -20,7 +20,9 @@ MIXERS = ("attention", "mamba")
 
 def _each(name: str, says: str, test: Callable[[str, Evidence], Finding]) -> tuple[Claim, ...]:
     """A claim about each mixer; `{mixer}` in `says` is its name."""
-    return tuple(Claim(f"{name}-{mixer}", says.format(mixer=mixer), partial(test, mixer), OWN) for mixer in MIXERS)
+    return tuple(
+        Claim(f"{name}-{mixer}", says.format(mixer=WRITTEN[mixer]), partial(test, mixer), OWN) for mixer in MIXERS
+    )
 
 
 def clipping_studies(scale: Scale) -> list[Study]:
@@ -46,20 +48,17 @@ def _falls_back(mixer: str, evidence: Evidence) -> Finding:
     return wider(both, mixer, {"measured": "best_accuracy"}, {"measured": "accuracy"})
 
 
-def draw_clipping(evidence: Evidence, caption: str) -> Drawing:
-    """Accuracy against learning rate, a line per clipping and decay."""
-    runs = evidence.runs
-    if len(runs):
-        pairs = zip(runs["train.clip"], runs["train.weight_decay"], strict=True)
-        runs = runs.assign(way=[f"clip {clip:g}, decay {decay:g}" for clip, decay in pairs])
-    return draw(runs, "way", title="Clipping and weight decay", caption=caption)
+def _clip_and_decay(runs: pd.DataFrame, scale: Scale) -> list[str]:
+    pairs = zip(runs["train.clip"], runs["train.weight_decay"], strict=True)
+    return [f"clip {clip:g}, decay {decay:g}" if clip else f"no clip, decay {decay:g}" for clip, decay in pairs]
 
 
+BY_CLIPPING = Ways("Clipping and weight decay", _clip_and_decay, "no clip, decay 0.1")
 CLIPPING = Item(
     "clipping",
     "Clipping and weight decay",
     "the windows with and without clipping at three weight decays, and whether runs that solved fall back",
-    draw_clipping,
+    BY_CLIPPING.draw,
     clipping_studies,
     (
         *_each("clipping-widens", f"Clipping at 1 widens {{mixer}}'s window by at least {WIDER} decades", _clipped),
@@ -96,23 +95,21 @@ def _changed(name: str, more: Any, less: Any, mixer: str, evidence: Evidence) ->
     return wider(evidence, mixer, *ends)
 
 
-def draw_factors(evidence: Evidence, caption: str) -> Drawing:
-    """Accuracy against learning rate, a line per way of training."""
-    runs, base = evidence.runs, _base(evidence.scale)
-    if len(runs):
-        ways = [
-            ", ".join(f"{name} {row[f'train.{name}']}" for name in base if row[f"train.{name}"] != base[name]) or "base"
-            for row in runs.to_dict("records")
-        ]
-        runs = runs.assign(way=ways)
-    return draw(runs, "way", title="Warm-up, batch and schedule", caption=caption)
+def _changes(runs: pd.DataFrame, scale: Scale) -> list[str]:
+    """In what each run differs from the base."""
+    base = _base(scale)
+    return [
+        ", ".join(f"{name} {row[f'train.{name}']}" for name in base if row[f"train.{name}"] != base[name]) or "base"
+        for row in runs.to_dict("records")
+    ]
 
 
+BY_CHANGE = Ways("Warm-up, batch and schedule", _changes, "base")
 FACTORS = Item(
     "factors",
     "Warm-up, batch and schedule",
     "the windows with warm-up over 0, 0.1 and 0.3 of the run, with small and large batches, and with wsd for cosine",
-    draw_factors,
+    BY_CHANGE.draw,
     factor_studies,
     (
         *_each(
@@ -155,32 +152,35 @@ def _longer(mixer: str, evidence: Evidence) -> Finding:
 def _lower_edge(mixer: str, evidence: Evidence) -> Finding:
     """By how many decades each seed's lower edge falls, beside those by which the steps grow."""
     name, values = _lengths(evidence.scale)
-    edges = []
+    edges, beyond = [], False
     for value in (values[0], values[-1]):
         runs = where(evidence.runs, model=mixer, **{f"train.{name}": value})
         found = windows(runs, by="train.seed", resamples=1).set_index("train.seed")
-        edges.append(found["low"].where(~found["open_low"].astype(bool)))  # an open window has no edge
+        open_ = found["open_low"].astype(bool)  # an open window has no edge
+        edges.append(found["low"].where(~open_))
+        beyond = beyond or bool(open_.to_numpy().any())
     falls = [math.log10(start / end) for start, end in zip(*edges, strict=True) if start == start and end == end]
     grown = math.log10(values[-1] / values[0])
-    numbers = {f"{mixer}: decades by which the lower edge falls": ", ".join(f"{fall:.2f}" for fall in falls),
+    numbers = {f"{mixer}: decades by which the lower edge falls": ", ".join(f"{fall:.2f}" for fall in falls) or "unknown",
                "decades by which steps grow": f"{grown:.2f}"}  # fmt: skip
     if len(falls) < 2:
-        return Finding(None, numbers, "fewer than two seeds have a lower edge at both lengths")
+        note = "fewer than two seeds have a lower edge at both lengths"
+        return Finding(None, numbers, note, AT_EDGE if beyond else "needs longer training")
     near = [abs(fall - grown) <= WIDER for fall in falls]
     return Finding(True if all(near) else None if any(near) else False, numbers)
 
 
-def draw_lengths(evidence: Evidence, caption: str) -> Drawing:
-    """Accuracy against learning rate, a line per length of training."""
-    name, _ = _lengths(evidence.scale)
-    return draw(evidence.runs, f"train.{name}", title="Longer training", caption=caption)
+def _by_length(runs: pd.DataFrame, scale: Scale) -> list[str]:
+    name, _ = _lengths(scale)
+    return [f"{length:,} {name}" for length in runs[f"train.{name}"]]
 
 
+BY_LENGTH = Ways("Longer training", _by_length, "")
 LENGTHS = Item(
     "lengths",
     "Longer training",
     "the windows after four lengths of training, and whether their lower edge follows rate x steps = const",
-    draw_lengths,
+    BY_LENGTH.draw,
     length_studies,
     (
         *_each("longer-widens", f"8 times the steps widen {{mixer}}'s window by at least {WIDER} decades", _longer),
@@ -190,5 +190,8 @@ LENGTHS = Item(
             _lower_edge,
         ),
     ),
-    DIFFERS,
+    {
+        "tiny": DIFFERS["tiny"].replace("2,000 steps", "500 to 4,000 steps"),
+        "medium": DIFFERS["medium"].replace("25 epochs", "6 to 50 epochs"),
+    },
 )

@@ -12,7 +12,7 @@ from recollect.papers.drawing import lines
 from recollect.papers.item import Item
 from recollect.papers.judge import Claim, Evidence, Scale, where
 from recollect.papers.questions import Finding
-from recollect.papers.widen2026.settings import DIFFERS, OWN, model, study
+from recollect.papers.widen2026.settings import DIFFERS, OWN, WRITTEN, model, study
 from recollect.study.spec import Study
 
 MIXERS = ("attention", "mamba")
@@ -81,7 +81,7 @@ WIDTHS = Item(
         *(
             Claim(
                 f"mup-keeps-{mixer}",
-                f"By muP {mixer}'s best rates at all widths lie within {STEP} decades",
+                f"By muP {WRITTEN[mixer]}'s best rates at all widths lie within {STEP} decades",
                 partial(_stays, mixer),
                 OWN,
             )
@@ -90,7 +90,7 @@ WIDTHS = Item(
         *(
             Claim(
                 f"standard-moves-{mixer}",
-                f"By the standard parametrisation {mixer}'s best rates at two widths lie more than {STEP} decades apart",
+                f"By the standard parametrisation {WRITTEN[mixer]}'s best rates at two widths lie more than {STEP} decades apart",
                 partial(_shifts, mixer),
                 OWN,
             )
