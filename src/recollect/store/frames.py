@@ -82,7 +82,7 @@ def runs_frame(
     first: dict[tuple[str, str], int] = {}  # a configuration is parsed, named and flattened once
     places = [first.setdefault(key, len(first)) for key in zip(titles, keys, strict=True)]
     specs = [specification_of(key) for _, key in first]
-    fields = pd.DataFrame([_flat(spec) for spec in specs]).iloc[places].reset_index(drop=True)
+    fields = pd.DataFrame([flat(spec) for spec in specs]).iloc[places].reset_index(drop=True)
     fields = fields.assign(**{"train.lr": rates, "train.seed": seeds})
     fields = fields.drop(columns=[f"train.{name}" for name in _RUN if fields[f"train.{name}"].isna().all()])
     about = pd.DataFrame(rows, columns=pd.Index(_NAMES)).drop(columns="spec")
@@ -233,17 +233,17 @@ def _but_rate_and_seed(spec: str) -> tuple[str, float | None, int | None]:
     return json.dumps(data | {"train": data["train"] | dict.fromkeys(_RUN, 0)}, separators=(",", ":")), rate, seed
 
 
-def _flat(spec: dict) -> dict[str, Any]:
+def flat(spec: dict) -> dict[str, Any]:
     """The fields of a specification by dotted name; what is nested deeper than a mixer's options stays JSON."""
-    flat = {}
+    fields = {}
     for part in _PARTS:
         for name, value in spec[part].items():
             if name == "mixer":
-                flat["model.mixer"] = value["kind"]
-                flat |= {f"model.mixer.{option}": _cell(v) for option, v in value.items() if option != "kind"}
+                fields["model.mixer"] = value["kind"]
+                fields |= {f"model.mixer.{option}": _cell(v) for option, v in value.items() if option != "kind"}
             else:
-                flat[f"{part}.{name}"] = _cell(value)
-    return flat
+                fields[f"{part}.{name}"] = _cell(value)
+    return fields
 
 
 def _cell(value: object) -> object:
