@@ -30,13 +30,21 @@ BLOCK = 100
 """Rows of the table of runs that are sent at a time."""
 SCRIPTS = "/_dash-component-suites/plotly/package_data/plotly.min.js"
 """The largest script, which Dash asks for last: a browser that knows of it at once has it in time."""
-_THEME = """(clicks, now) => {
-  const dark = now ? !now.startsWith("dark") : matchMedia("(prefers-color-scheme: dark)").matches;
-  document.documentElement.dataset.theme = dark ? "dark" : "light";
-  document.body.dataset.agThemeMode = dark ? "dark" : "light";
-  return `${dark ? "dark" : "light"}${innerWidth < 760 ? " narrow" : ""}`;
+_THEME = """
+  const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  const theme = localStorage.getItem("theme") || system;
+  document.documentElement.dataset.theme = theme;
+  document.documentElement.dataset.agThemeMode = theme;
+  document.cookie = `theme=${theme}${innerWidth < 760 ? "-narrow" : ""}; SameSite=Strict; path=/`;
+"""
+"""The theme that was chosen, or else the system's, and whether the page is narrow: for the styles, and as a cookie, so that the
+first chart has it."""
+_SWITCH = """() => {
+  localStorage.setItem("theme", document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+  %s
+  return document.cookie.match(/theme=([a-z-]+)/)[1];
 }"""
-"""Which theme is shown, the system's at first and the other one after each click, and whether the page is narrow."""
+"""The other theme, after a click."""
 _LINK = '(link) => { history.replaceState(null, "", link ? `?${link}` : location.pathname); }'
 """The address keeps what is chosen."""
 _ROWS = """(studies, filter, version) => {
@@ -106,7 +114,7 @@ def _index() -> str:
     ]
     style = "\n".join(path.read_text(encoding="utf-8") for path in styles)
     return (
-        f'<!doctype html><html lang="en"><head><link rel="preload" as="script" href="{SCRIPTS}">'
+        f'<!doctype html><html lang="en"><head><link rel="preload" as="script" href="{SCRIPTS}"><script>{_THEME}</script>'
         '{%metas%}<title>{%title%}</title><link rel="icon" href="data:,">{%css%}'
         f"<style>{style}</style></head><body><a class='skip' href='#main'>Skip to the results</a>"
         "{%app_entry%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body></html>"
@@ -130,6 +138,7 @@ def _views() -> list[str]:
 
 
 def _layout(live: Live, chosen: Chosen) -> html.Div:
+    theme = request.cookies.get("theme", "light") if has_request_context() else "light"
     views = [{"label": VIEWS.find(name).title, "value": name} for name in _views()]
     label: dict[str, Any] = {"aria-label": "Switch between light and dark"}
     switch = html.Button("◐", id="switch", **label)
@@ -143,7 +152,7 @@ def _layout(live: Live, chosen: Chosen) -> html.Div:
     table = grid.AgGrid(id="runs", columnDefs=run_columns(live.frames(chosen.studies).runs), rowModelType="infinite",
                         className="ag-theme-quartz-auto-dark", dashGridOptions=options)  # fmt: skip
     return html.Div([
-        dcc.Interval("tick", EVERY), dcc.Store("version", data=live.version()), dcc.Store("theme", data=""),
+        dcc.Interval("tick", EVERY), dcc.Store("version", data=live.version()), dcc.Store("theme", data=theme),
         dcc.Store("link", data=chosen.link), dcc.Download("download"),
         html.Header([head, switch]), html.Div(id="problems", role="alert"),
         html.Main(id="main", tabIndex=-1, children=[
@@ -165,7 +174,9 @@ def _layout(live: Live, chosen: Chosen) -> html.Div:
 def _connect(app: Dash, live: Live) -> None:
     """What changes what."""
     studies, words, version = Input("studies", "value"), Input("filter", "value"), Input("version", "data")
-    app.clientside_callback(_THEME, Output("theme", "data"), Input("switch", "n_clicks"), State("theme", "data"))
+    app.clientside_callback(
+        _SWITCH % _THEME, Output("theme", "data"), Input("switch", "n_clicks"), prevent_initial_call=True
+    )
     app.clientside_callback(_LINK, Input("link", "data"), prevent_initial_call=True)
     app.clientside_callback(_ROWS, studies, words, version, prevent_initial_call=True)
 
@@ -192,7 +203,7 @@ def _connect(app: Dash, live: Live) -> None:
             raise PreventUpdate  # the choices of another view have just come
         offers = [[choice.name, *choice.options] for choice in chosen.offered if len(choice.options) > 1]
         known = not turned and offers == [_offered(part) for part in shown or []]
-        figure, caption = _drawn(chosen, theme or "light")
+        figure, caption = _drawn(chosen, theme)
         note = " ".join(filter(None, (caption, live.notes(studies or []))))
         return figure, note, no_update if known else _dropdowns(chosen), chosen.link
 
@@ -245,7 +256,7 @@ def _sorted(runs: Frame, by: list[dict[str, str]]) -> Frame:
 
 def _drawn(chosen: Chosen, theme: str) -> tuple[go.Figure, str]:
     """The chart, and what a reader has to know of it."""
-    view, tone = VIEWS.find(chosen.view)(), theme.split(" ")[0]
+    view, tone = VIEWS.find(chosen.view)(), "dark" if theme.startswith("dark") else "light"
     left = {choice.name: choice for choice in view.choices(chosen.frames)}  # of the runs that the filter keeps
     asked = {name: value for name, value in chosen.choices.items() if name in left and value in left[name].options}
     try:
@@ -253,7 +264,11 @@ def _drawn(chosen: Chosen, theme: str) -> tuple[go.Figure, str]:
     except (SpecError, ValueError, KeyError) as error:
         figure, caption = set_theme(go.Figure(), tone), f"This cannot be drawn: {error}"
     if "narrow" in theme:
-        figure.update_layout(legend={"orientation": "h", "y": -0.2, "yanchor": "top"})
+        lines = sum(trace.showlegend is not False for trace in figure.data)  # the key goes under the chart
+        key = {"orientation": "h", "xref": "container", "x": 0.02, "yref": "container", "y": 0, "yanchor": "bottom",
+               "maxheight": 0.5, "font_size": 11}  # fmt: skip
+        figure.update_layout(legend=key, margin={"b": 60 + 15 * min(lines, 16) if lines > 1 else 48})
+        figure.for_each_xaxis(lambda axis: axis.update(dtick=1) if axis.type == "log" and not axis.tickvals else None)
     return figure.update_layout(uirevision=f"{chosen.view} {chosen.studies} {asked}"), caption
 
 

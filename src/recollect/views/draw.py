@@ -108,7 +108,7 @@ def scale(asked: str, values: Frame, measure: str = "") -> str:
         return asked
     if values.dtype == object:
         return "category"
-    return "log" if measure in ("", "train.lr") and logarithmic(values) else "linear"
+    return "log" if measure == "train.lr" or (measure == "" and logarithmic(values)) else "linear"
 
 
 def grid_figure(matrix: Frame, x: str, y: str, value: str, share: bool) -> go.Figure:
