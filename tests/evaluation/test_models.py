@@ -161,8 +161,8 @@ def test_what_is_no_model_is_said_in_one_line(tmp_path, inducing):
         assert "\n" not in str(caught.value)
 
     refused("no folder .*; name a folder on this machine, or a model of the Hugging Face Hub", tmp_path / "nowhere")
-    refused("no folder 'nobody/nothing' on this machine, and no model of that name can be had", "nobody/nothing")
-    refused(r"holds no Hugging Face model: it has no config\.json", tmp_path)
+    refused("no folder 'nobody/nothing' on this machine, and no model of that name can be loaded", "nobody/nothing")
+    refused(r"has no Hugging Face model: it has no config\.json", tmp_path)
     refused("has no tokenizer, so it cannot be asked in text", inducing, form="text")
     refused("needs 49 different tokens|needs 193 different tokens", inducing, tasks=["copy"], lengths=[64])
     refused("task 'copi': did you mean 'copy'", inducing, tasks=["copi"])

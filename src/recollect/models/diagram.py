@@ -60,7 +60,7 @@ def _block_lines(block: BlockSpec, spec: ModelSpec) -> list[str]:
     mlp = {"gelu": "GELU MLP", "swiglu": "SwiGLU MLP", "identity": "identity", "none": ""}[block.mlp]
     if mlp and block.mlp != "identity":
         mlp += f" × {spec.mlp_ratio:g}" + (" with Canon" if "D" in block.canon else "")
-    seen_by_mixer, seen_by_mlp = ("Canon(norm x)" if place in block.canon else "norm x" for place in "AC")
+    seen_by_mixer, seen_by_mlp = ("Canon(norm x)" if letter in block.canon else "norm x" for letter in "AC")
     mixer = f"+ {_mixer(block.mixer)}{' with Canon' if 'B' in block.canon else ''}({seen_by_mixer})"
     lines = [mixer, f"+ {mlp}({seen_by_mlp})"] if mlp else [mixer]
     return ["   ".join(lines)] if block.parallel else lines
