@@ -65,10 +65,10 @@ def config(tmp_path) -> Path:
 
 def test_a_grid_of_runs_becomes_a_study(config, tmp_path, capsys):
     app(["import", "zoology", str(config), "-o", str(tmp_path / "study.yaml")], standalone_mode=False)
-    said = capsys.readouterr().out
-    assert "20 of 24 runs" in said
-    assert "left out, 4 runs: mixer TTT does not exist here" in said
-    assert "model.drop_path: not mapped, 0.1" in said
+    printed = capsys.readouterr().out
+    assert "20 of 24 runs" in printed
+    assert "left out, 4 runs: mixer TTT does not exist here" in printed
+    assert "model.drop_path: not mapped, 0.1" in printed
     study = Study.load(tmp_path / "study.yaml")
     runs = study.runs()
     assert len(runs) == 20
