@@ -22,7 +22,7 @@ def short(monkeypatch):
     monkeypatch.setattr(bench, "SECONDS", 0.01)
 
 
-def test_cohorts_stand_beside_one_run_at_a_time_and_the_largest_tells_its_shares():
+def test_cohorts_are_compared_with_one_run_at_a_time_and_the_largest_has_shares():
     best = bench.Ceilings(flops=1e11, bytes=1e10)
     alone, two, three = bench.bench(bench.Shape("attention", **SMALL), [3, 2], CPU, best, compiled=False)
     assert [row.members for row in (alone, two, three)] == [0, 2, 3]

@@ -102,9 +102,9 @@ def test_the_environment_is_left_as_it_was(monkeypatch):
 
 def test_the_command_prints_a_table(tmp_path, capsys):
     command(["short_conv"], "cpu", 1, 8, 2, 4, tmp_path / "found.csv")
-    said = capsys.readouterr().out
-    assert "without a GPU in use" in said
-    assert "needs a CUDA GPU" in said
+    printed = capsys.readouterr().out
+    assert "without a GPU in use" in printed
+    assert "needs a CUDA GPU" in printed
     assert (
         (tmp_path / "found.csv").read_text().startswith("op,form,version,verdict,output,gradients,ms,note\nshort_conv")
     )

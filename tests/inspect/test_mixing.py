@@ -94,7 +94,7 @@ def normed(m, y: torch.Tensor) -> torch.Tensor:
     return m.norm(tokens_first(y)).flatten(-2)
 
 
-# By mixer, told from the paper's formulas: its values as (rows, parts, length, dim), and what it makes of M times them.
+# By mixer, from the paper's formulas: its values as (rows, parts, length, dim), and what it makes of M times them.
 ROUTES = {
     "attention": (lambda m, x: by_head(m, m.qkv(x).chunk(3, -1)[2]), lambda m, x, y: m.out(joined(y))),
     "linear_attention": (lambda m, x: by_head(m, m.v(x)), lambda m, x, y: m.out(joined(y))),

@@ -160,7 +160,7 @@ def test_no_built_in_mixer_is_missing():
         for threads in (1, 2)
     ],
 )
-def test_bits_do_not_depend_on_company_at_any_size(kind: str, threads: int):
+def test_bits_do_not_depend_on_the_other_members_at_any_size(kind: str, threads: int):
     """Also where tensors do not fill vectors, for members in any place of a cohort."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)

@@ -18,7 +18,7 @@ def printed(task: Task, width: int = 100, colour: bool = False, seed: int = 0, n
 
 
 def marked(text: str) -> dict[str, str]:
-    """Each mark's token, read off the lines: a line of marks stands under a line of tokens."""
+    """Each mark's token, read off the lines: a line of marks is under a line of tokens."""
     found = {}
     for words, marks in pairwise(text.splitlines()):
         if re.match(r" *\d+  ", words) and re.match(r"  +\S", marks):
@@ -36,7 +36,7 @@ def test_every_task_can_be_shown_within_the_width(kind, width):
 
 
 @pytest.mark.parametrize("task", [MQAR(), MQAR(length=512, pairs=64)])
-def test_marks_stand_under_their_tokens(task):
+def test_marks_are_under_their_tokens(task):
     marks, row = marked(printed(task)), task.batch(0, "show", 1)
     for number in range(1, task.pairs + 1):
         answer, at, source = (getattr(row, name)[0, number - 1].item() for name in ("answers", "positions", "source"))
@@ -85,7 +85,7 @@ def test_any_part_of_a_mixture_can_be_shown():
     assert re.search(r" a\d+ +b\d+ +v\d+", texts[2])  # each part in its own words
 
 
-def test_what_is_asked_what_a_guess_scores_and_the_tags_are_told():
+def test_the_description_has_the_task_the_chance_and_the_tags():
     text = printed(MQAR(pairs=4), width=200)
     assert "Multi-query associative recall: K key-value pairs" in text
     assert "Accuracy counts single answers; chance is 0.25: " in text

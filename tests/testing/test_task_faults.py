@@ -121,7 +121,7 @@ class DrawsGlobally(Pairs):
         return super().sample(rng.stream(torch.randint(1000, ()), "any", stream.numbers))
 
 
-class SeesCompany(Pairs):
+class SeesOtherRows(Pairs):
     def sample(self, stream: Stream) -> Batch:
         return super().sample(rng.stream(stream.rows, "together", stream.numbers))
 
@@ -131,7 +131,7 @@ def test_ignored_seed():
     assert broken("seeds", IgnoresRow) == "all 64 rows hold the same tokens: the row is ignored"
     assert broken("seeds", DrawsGlobally).startswith("the same seed gives another batch: tokens: row ")
     assert broken("own_randomness", DrawsGlobally) == "sampling draws from the global generator of: torch"
-    assert broken("other_rows", SeesCompany).startswith("row 0 drawn alone differs: tokens: row 0, column ")
+    assert broken("other_rows", SeesOtherRows).startswith("row 0 drawn alone differs: tokens: row 0, column ")
 
 
 def test_malformed_batches():

@@ -36,7 +36,7 @@ PYTORCH, TRITON, FLA, MAMBA = "recollect, PyTorch", "recollect, Triton", "fla", 
 
 @dataclass(frozen=True)
 class Size:
-    """Sizes of the inputs: so many rows of `length` tokens, heads of `dim` channels."""
+    """The sizes of the inputs: rows of `length` tokens, heads of `dim` channels."""
 
     rows: int = 8
     length: int = 256

@@ -10,11 +10,11 @@ from recollect.figures.style import add_caption, new_figure, style
 
 _AXES = {"token": "token of the answer", "tenth": "tenth of the context that has it"}
 _PANELS = 2
-"""Tags drawn at most a task: rows of panels beyond that say little."""
+"""The most tags that are drawn per task."""
 
 
 def evaluation_figure(evaluation: Evaluation, title: str) -> Figure:
-    """On top all tasks by length; under it, a row per task, accuracy by tag, a line per length."""
+    """The accuracy of all tasks by length, and below it a row per task: accuracy by tag, a line per length."""
     tasks = list(dict.fromkeys(evaluation.accuracy["task"]))
     with style():
         figure = new_figure(8.0, 3.2 + 2.3 * len(tasks))
@@ -25,10 +25,10 @@ def evaluation_figure(evaluation: Evaluation, title: str) -> Figure:
             values: dict[str, set[int]] = {}
             for tag, value in zip(points["tag"], points["value"], strict=True):
                 values.setdefault(tag, set()).add(value)
-            varying = [tag for tag, there in values.items() if len(there) > 1]
+            varying = [tag for tag, own in values.items() if len(own) > 1]
             for column, tag in enumerate(varying[:_PANELS]):
                 axes = figure.add_subplot(grid[row, column])
-                _places(axes, points.query("tag == @tag"))
+                _by_value(axes, points.query("tag == @tag"))
                 axes.set(title=task, xlabel=_AXES.get(tag, tag), ylabel="tokens right", ylim=(-0.03, 1.03))
         figure.suptitle(title)
         add_caption(figure, _caption(evaluation.accuracy))
@@ -49,7 +49,7 @@ def _lengths(axes, accuracy: pd.DataFrame, tasks: list[str]) -> None:
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def _places(axes, points: pd.DataFrame) -> None:
+def _by_value(axes, points: pd.DataFrame) -> None:
     for i, (length, curve) in enumerate(points.groupby("length")):
         of_length = {**look(i), "marker": "." if len(curve) < 40 else ""}
         axes.plot(curve["value"], curve["accuracy"], label=f"{length}" if length else "as trained", **of_length)
@@ -60,7 +60,7 @@ def _places(axes, points: pd.DataFrame) -> None:
 def _caption(accuracy: pd.DataFrame) -> str:
     first = accuracy.iloc[0]
     return (
-        f"{first['model']}: {first['rows']} rows a point, written as {', '.join(accuracy['form'].unique())}, "
+        f"{first['model']}: {first['rows']} rows per point, written as {', '.join(accuracy['form'].unique())}, "
         f"{max(accuracy['shots'])} solved examples before each (needles: none). Top: answers right, averaged over the rows, with "
         "95 % interval. Below: single tokens, each after the right ones before it."
     )

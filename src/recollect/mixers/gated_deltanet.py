@@ -9,7 +9,6 @@ z = the output gate.
 import torch
 from torch import Tensor, nn
 
-from recollect.mixers.base import linear_flops
 from recollect.mixers.deltanet import DeltaNet
 from recollect.mixers.mamba import step_size_bias
 from recollect.ops.activations import silu, softplus
@@ -47,6 +46,3 @@ class GatedDeltaNet(DeltaNet):
     def _finish(self, y: Tensor, x: Tensor) -> Tensor:
         y = self.norm(y).flatten(-2)
         return self.out(y if self.z is None else y * silu(self.z(x)))
-
-    def flops(self, length: int) -> int:
-        return super().flops(length) + linear_flops(length, self.a, self.z)

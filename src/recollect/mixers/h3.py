@@ -84,9 +84,7 @@ class H3(Mixer):
     def flops(self, length: int) -> int:
         width, entries = self.qkv.in_features, self.qkv.in_features * self.head_dim
         convolutions = long_conv_flops(length, width) + long_conv_flops(length, entries)
-        return (
-            linear_flops(length, self.qkv, self.out) + convolutions + 2 * length * (self.diagonal.C.numel() + entries)
-        )
+        return linear_flops(length, self) + convolutions + 2 * length * (self.diagonal.C.numel() + entries)
 
 
 class DiagonalSSM(nn.Module):

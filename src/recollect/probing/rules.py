@@ -75,6 +75,8 @@ def _is_mixer(kind: str, make: Make, width: int) -> None:
         output_shape(make, width, LENGTH)
     except AssertionError as error:
         raise SpecError(f"{kind}: {error}") from None
+    except SpecError:  # such as a layer whose kernels need a GPU
+        raise
     except Exception as error:
         raise SpecError(f"{kind}: a row of {LENGTH} tokens raised {in_one_line(error)}{_hint(make, width)}") from error
 

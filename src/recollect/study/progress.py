@@ -98,7 +98,7 @@ class Progress(Sink):
         if self.console.is_jupyter:
             print(text)  # rich would make a page of its own of each line
         else:
-            self.console.print(text, markup=False)
+            self.console.print(text, markup=False, soft_wrap=True)
 
     def _leave(self, run: str, steps: int) -> None:
         self.steps_left += steps - self.left[run]

@@ -8,7 +8,7 @@ MAD's fuzzy recall (`mad_fuzzy`) differs: pairs recur throughout a row of fixed 
 value.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -16,11 +16,11 @@ from torch import Tensor
 
 from recollect.rng import Stream
 from recollect.spec import SpecError
-from recollect.tasks.base import MOST, Batch, Task, largest_share
+from recollect.tasks.base import MOST, AnswersTask, Batch, largest_share
 from recollect.tasks.pairs import pair_word
 
 
-class Fuzzy(Task):
+class Fuzzy(AnswersTask):
     """Fuzzy recall: keys and values of several tokens, then every key is queried. (MAD's is `mad_fuzzy`.)"""
 
     kind: Literal["fuzzy"] = "fuzzy"
@@ -32,8 +32,6 @@ class Fuzzy(Task):
     """Tokens of the longest value; numbers are uniform from 1 up."""
     vocab: int = Field(default=64, ge=4, le=MOST, multiple_of=2)
     """Token ids. 0 pads, key tokens are 1 .. vocab/2-1, value tokens vocab/2 .. vocab-1."""
-
-    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -53,10 +51,6 @@ class Fuzzy(Task):
                 f"give rows of {self.row_length} tokens, more than {MOST}"
             )
         return self
-
-    @property
-    def vocabulary(self) -> int:
-        return self.vocab
 
     @property
     def row_length(self) -> int:

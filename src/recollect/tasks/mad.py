@@ -1,25 +1,18 @@
 """What the tasks of MAD share (Poli et al. 2024, "Mechanistic design and scaling of hybrid architectures")."""
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from recollect.tasks.base import Batch, Task
+from recollect.tasks.base import AnswersTask, Batch
 
 
-class MADTask(Task):
-    """A task whose rows have `length` tokens from `vocab` ids. Its accuracy counts single answers."""
+class MADTask(AnswersTask):
+    """A task whose rows have `length` tokens."""
 
-    if TYPE_CHECKING:  # fields that each task defines and documents
+    if TYPE_CHECKING:
         length: int
-        vocab: int
-
-    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
-
-    @property
-    def vocabulary(self) -> int:
-        return self.vocab
 
     @property
     def row_length(self) -> int:

@@ -50,8 +50,8 @@ class Trial:
         """Take these steps; with their numbers as tensors, as inside a CUDA graph, if `tensors`."""
         for number in range(first, last + 1):
             grads = {name: p - self.targets[name] for name, p in self.params.items()}
-            asked = torch.tensor(float(number), dtype=torch.float64) if tensors else number
-            self.optimiser.step(self.params, grads, self.state, self.groups(), asked)
+            count = torch.tensor(float(number), dtype=torch.float64) if tensors else number
+            self.optimiser.step(self.params, grads, self.state, self.groups(), count)
         return self
 
     def results(self) -> Parameters:
@@ -115,7 +115,9 @@ def rates(optimiser: Optimiser) -> None:
         if name in frozen:
             assert torch.equal(after[name], start[name]), f"{name} moves, though the rate of its group is 0"
         else:
-            torch.testing.assert_close(after[name], expected[name], msg=f"{name} moves otherwise beside another group")
+            torch.testing.assert_close(
+                after[name], expected[name], msg=f"{name} moves differently beside another group"
+            )
 
 
 def resumes(optimiser: Optimiser) -> None:
