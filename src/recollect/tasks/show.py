@@ -20,8 +20,8 @@ _LISTED = 24
 class Example:
     """One row of a task, drawn to the width of the console it is printed on."""
 
-    def __init__(self, task: Task, seed: int = 0, number: int = 0):
-        self.task, self.seed, self.number = task, seed, number
+    def __init__(self, task: Task, seed: int = 0, number: int = 0, describe: bool = True):
+        self.task, self.seed, self.number, self.describe = task, seed, number, describe
         self.row: Batch = task.sample(rng.stream(seed, "show", torch.tensor([number]))).map(lambda x: x[0])
         part = task.parts[self.row.tags["part"]] if isinstance(task, Mixture) else task
         self.word = part.word
@@ -57,7 +57,7 @@ class Example:
         title += f", seed {self.seed}" + (f", row {self.number}" if self.number else "")
         title += f", part {self.row.tags['part'].item()}" if isinstance(self.task, Mixture) else ""
         yield Text(title + (f" (the last {padding} are padding)" if padding else ""), "bold")
-        yield from self._description()
+        yield from self._description() if self.describe else ()
         yield from self._grid(options.max_width)
         several = any(len(numbers) > 1 for numbers in self.sources.values())
         yield Text.assemble(
@@ -132,6 +132,7 @@ def _first_line(text: str | None) -> str:
     return " ".join((text or "").split("\n\n")[0].split()).rstrip(".")
 
 
-def example(task: Task, seed: int = 0, number: int = 0) -> Example:
-    """One example of a task, the row of this number of a seed, to be printed on a rich console."""
-    return Example(task, seed, number)
+def example(task: Task, seed: int = 0, number: int = 0, describe: bool = True) -> Example:
+    """One example of a task, the row of this number of a seed, to be printed on a rich console; with `describe` also what the
+    task asks and what a guess scores."""
+    return Example(task, seed, number, describe)
