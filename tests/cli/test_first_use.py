@@ -127,6 +127,23 @@ def test_the_time_left_is_told_when_enough_was_seen_to_tell_it(monkeypatch):
     assert "about 1:10 left" in measured(300), "20 s for 200 of 1,000 steps, whatever came before them"
 
 
+def test_work_is_counted_in_operations_and_own_code_as_the_mean(tmp_path, monkeypatch):
+    small, large = (study(steps=100, batch=batch).runs()[0] for batch in (8, 128))
+    (tmp_path / "own.py").write_text(
+        "from torch import nn\nclass Own(nn.Identity):\n    def __init__(self, width): super().__init__()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    own = study(mixer="own.py:Own", steps=100).runs()[0]
+    work = progress.work_per_step([small, large, own])
+    assert work[large.id] > 10 * work[small.id]
+    assert work[own.id] == (work[small.id] + work[large.id]) / 2
+    shown = Progress(Console(file=io.StringIO(), width=200))
+    shown.begin({"s": [small, large]}, ())
+    shown.event([small], Measured(50, 100, {small.id: 0.1}))
+    assert "of 2 runs, " in shown._line()
+    assert shown._share() == pytest.approx(work[small.id] / (work[small.id] + work[large.id]) / 2)
+
+
 def test_key_lists_have_preset_and_protocol():
     with pytest.raises(SpecError, match="did you mean 'preset'"):
         Study(model={"presett": "x"}, train=TRAIN).runs()
@@ -144,9 +161,10 @@ def test_a_range_is_an_axis():
 
 def test_show_marks_what_is_asked_about():
     said = recollect("show", "task", "position", "length=8").splitlines()
-    assert said[2].split() == ["!", "?^1", "^2"]
-    assert said[1][said[2].index("!") :].split()[0] == said[1][said[2].index("?") :].split()[0]
-    duplicates = recollect("show", "task", "duplicates", "length=24", "n=2", "k=1").splitlines()[2]
+    tokens, marks = said[3:5]
+    assert marks.split() == ["!", "?^1", "^2"]
+    assert tokens[marks.index("!") :].split()[0] == tokens[marks.index("?") :].split()[0]
+    duplicates = recollect("show", "task", "duplicates", "length=24", "n=2", "k=1").splitlines()[4]
     assert duplicates.count("!") == 4
     assert "!" not in recollect("show", "task", "mixture", "parts=[{kind: mqar, length: 16, pairs: 2, vocab: 32}]")
     with pytest.raises(ValueError, match=r"such as \[mqar, "):

@@ -127,6 +127,10 @@ def _called() -> int | None:
     try:
         return app(standalone_mode=False)
     except SystemExit as end:
+        if isinstance(
+            end.__context__, BrokenPipeError
+        ):  # typer and rich end so where nobody reads on, as after `| head`
+            raise end.__context__ from None
         _refuse(f"code that is not recollect's called sys.exit({end.code!r})", 1)
 
 
