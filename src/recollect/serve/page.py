@@ -76,7 +76,7 @@ class Chosen:
 
 
 def choose(live: Live, view: str, studies: list[str], text: str | None, asked: dict[str, str]) -> Chosen:
-    """What is asked for, as far as it is offered; the frames are those of the runs that the filter keeps."""
+    """Returns the choices that the studies offer among those asked for, with the frames of the runs that the filter keeps."""
     needs, text = VIEWS.find(view).needs, (text or "").strip()
     frames = live.frames(studies, needs)
     offered = {choice.name: choice for choice in VIEWS.find(view)().choices(frames)}
