@@ -121,7 +121,7 @@ def test_every_reading_command_shows_a_foreign_store_as_text(foreign, cli, tmp_p
     cells = pd.read_csv("x.csv", dtype=str).fillna("")
     assert not any(text.startswith(("=", "+", "-", "@")) for name in cells for text in [name, *cells[name]])
     live = Live([foreign])  # what `serve` shows
-    names = list(live.studies())
+    names = live.studies()[-1:]
     assert len(live.frames(names, ("runs", "curves", "slices")).runs) == 8
     assert [failure.error for failure, _ in live.failures(names)] == [BAD]
     assert live.progress(names)

@@ -46,9 +46,8 @@ class _Plain(Console):
         names = [str(column.header) for column in shown.columns]
         lines = [str(shown.title)] if shown.title else []
         for first, *rest in zip(*(map(str, column.cells) for column in shown.columns), strict=True):
-            told = [f"{name}: {cell}" for name, cell in zip(names[1:], rest, strict=True) if cell not in ("", "-")]
-            indent = {"initial_indent": "  ", "subsequent_indent": "  "}
-            lines += [first, *textwrap.wrap("; ".join(told), self.width, **indent)]
+            facts = [f"{name}: {cell}" for name, cell in zip(names[1:], rest, strict=True) if cell not in ("", "-")]
+            lines += [first, *(f"  {line}" for line in textwrap.wrap("; ".join(facts), self.width - 2))]
         return self.render_str("\n".join(lines))
 
 

@@ -208,7 +208,7 @@ def _joined(frames: list[Frame], unique: bool = False) -> Frame:
     some = [frame for frame in frames if len(frame)]
     if len(some) < 2:
         return some[0] if some else pd.DataFrame()
-    whole = pd.concat(some, ignore_index=True)
+    whole: Frame = pd.concat(some, ignore_index=True)
     if unique:
         key = [name for name in ("run", "step", "tag", "value") if name in whole]
         return whole.drop_duplicates(key, ignore_index=True)

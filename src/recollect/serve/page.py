@@ -76,7 +76,7 @@ class Chosen:
 
 
 def choose(live: Live, view: str, studies: list[str], text: str | None, asked: dict[str, str]) -> Chosen:
-    """What is asked for, as far as it is offered; the frames are those of the runs that the filter keeps."""
+    """Returns the choices that the studies offer among those asked for, with the frames of the runs that the filter keeps."""
     needs, text = VIEWS.find(view).needs, (text or "").strip()
     frames = live.frames(studies, needs)
     offered = {choice.name: choice for choice in VIEWS.find(view)().choices(frames)}
@@ -264,10 +264,10 @@ def _drawn(chosen: Chosen, theme: str) -> tuple[go.Figure, str]:
     except (SpecError, ValueError, KeyError) as error:
         figure, caption = set_theme(go.Figure(), tone), f"This cannot be drawn: {error}"
     if "narrow" in theme:
-        lines = sum(trace.showlegend is not False for trace in figure.data)  # the key goes under the chart
-        key = {"orientation": "h", "xref": "container", "x": 0.02, "yref": "container", "y": 0, "yanchor": "bottom",
-               "maxheight": 0.5, "font_size": 11}  # fmt: skip
-        figure.update_layout(legend=key, margin={"b": 60 + 15 * min(lines, 16) if lines > 1 else 48})
+        traces: Any = figure.data  # the key goes under the chart
+        lines = sum(trace.type == "scatter" and trace.showlegend is not False for trace in traces)
+        key = {"orientation": "h", "x": 0, "yref": "container", "y": 0, "yanchor": "bottom", "font": {"size": 11}}
+        figure.update_layout(legend=key, margin={"b": 60 + 20 * min(lines, 13) if lines > 1 else 48})
         figure.for_each_xaxis(lambda axis: axis.update(dtick=1) if axis.type == "log" and not axis.tickvals else None)
     return figure.update_layout(uirevision=f"{chosen.view} {chosen.studies} {asked}"), caption
 

@@ -79,7 +79,7 @@ def line_figure(table: Frame, chosen: dict[str, str], x: str, y: str, single: bo
 
 
 def _line(points: Frame, look: dict[str, Any], width: float, about: list[str]) -> dict[str, Any]:
-    """A line through some points, with what is said of each of them."""
+    """A line through some points, with the hover text of each."""
     return {
         "x": points["x"].tolist(), "y": points["mean"].tolist(), "mode": "lines" if len(points) > MANY else "lines+markers",
         "hovertemplate": HOVER, "customdata": about, "opacity": look["opacity"],
