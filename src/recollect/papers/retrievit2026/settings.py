@@ -6,7 +6,7 @@ the other stream. `paper` is Tables 1 and 2 as printed (its 2:1 and 3:1 rows as 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from recollect.analysis.pooled import Pool, pool
 from recollect.analysis.rates import at_best_rates, mean_accuracy
 from recollect.analysis.window import THRESHOLD
 from recollect.papers.estimates import NotEnough
@@ -276,6 +277,19 @@ def best_learnt(runs: pd.DataFrame) -> pd.DataFrame:
     """The runs of one model that have learnt position retrieval, or all where none has; the most accurate first."""
     kept = runs.loc[runs["accuracy"].fillna(0.0) >= HALF]
     return (kept if len(kept) else runs).sort_values("accuracy", ascending=False, kind="stable")
+
+
+def pooled(evidence: Evidence, values: Callable[[str], Sequence[float]]) -> Pool | None:
+    """The variance between seeds that the models of an item share, given one number per seed of each; what a model lacks is left
+    out."""
+
+    def known(name: str) -> Sequence[float]:
+        try:
+            return values(name)
+        except NotEnough:
+            return ()
+
+    return pool(known(name) for name in dict.fromkeys(view(evidence)["name"]))
 
 
 def of(evidence: Evidence, name: str, **values: Any) -> pd.DataFrame:
