@@ -13,6 +13,7 @@ from recollect.papers.estimates import Estimate, NotEnough
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding, all_of, at_least, at_most, every
+from recollect.papers.retrievit2026.captions import differs
 from recollect.papers.retrievit2026.embeddings import (
     DIFFERS,
     FIG9_MODELS,
@@ -24,7 +25,7 @@ from recollect.papers.retrievit2026.embeddings import (
     shown_seeds,
     studies,
 )
-from recollect.papers.retrievit2026.settings import M2_BLOCKS, SETTINGS, TITLES, TRANSFORMERS, differs
+from recollect.papers.retrievit2026.settings import M2_BLOCKS, SETTINGS, TITLES, TRANSFORMERS
 
 FIG22_MODELS = ("RoPE", "NoPE", "M2", "2S-M2")
 NEIGHBOURS = (1, 2, 5, 10, 20, 50)
@@ -248,6 +249,6 @@ FIG11 = Item(
             _neighbours,
         ),
     ),
-    differs(tiny=HEAD, small=HEAD, paper="Not stated, so chosen: nearest by cosine similarity."),
+    differs("position", tiny=HEAD, small=HEAD, paper="Not stated, so chosen: nearest by cosine similarity."),
     ("snapshots",),
 )
