@@ -46,7 +46,7 @@ def draw(title: str, *queries: str) -> Callable[[Evidence, str], Drawing]:
         table = lengths_table(evidence, queries)
         mark = SETTINGS[evidence.scale].lengths[0]
         figure = lines_figure(
-            table, "length", "model", "query", title=title, caption=f"{caption} Dashed: the longest trained length.",
+            table, "length", "model", "query", title=title, caption=f"{caption} Dotted: the longest trained length.",
             xlabel="length of the test sequences", logx=False, marks=(mark,), columns=2,
         )  # fmt: skip
         return figure, table
