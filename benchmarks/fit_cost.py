@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from recollect.bench.timing import Setting
+from recollect.bench.timing import Shape
 from recollect.study.cost import bytes_moved, work_of
 
 FILES = ("attention.csv", "mixers.csv", "own.csv", "second.csv")
@@ -28,13 +28,13 @@ class Fit(NamedTuple):
     error: float
 
 
-def times() -> list[tuple[Setting, int, float]]:
-    """Setting, members, and seconds per run and step of each measured cohort."""
+def times() -> list[tuple[Shape, int, float]]:
+    """The shape, members, and seconds per run and step of each measured cohort."""
     found = []
     for name in FILES:
         for row in csv.DictReader((Path(__file__).parent / "h200" / name).read_text().splitlines()):
             numbers = {field: int(row[field]) for field in ("width", "length", "pairs", "batch", "layers")}
-            setting = Setting(row["mixer"], **numbers, mlp=row["mlp"], precision=row["precision"])
+            setting = Shape(row["mixer"], **numbers, mlp=row["mlp"], precision=row["precision"])
             found.append((setting, int(row["members"]), float(row["ms"]) / 1e3))
     return [one for one in found if one[1] > 0]  # 0 members: the plain loop, one run at a time
 

@@ -15,17 +15,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.bench.timing import Setting
+from recollect.bench.timing import Shape
 from recollect.models.model import build
 from recollect.train.cohort import Cohort
 from recollect.train.data import sample, training_rows
 
 ROWS = {
-    1: Setting("attention", batch=64),
-    2: Setting("attention", batch=64, vocab=256),
-    3: Setting("mamba", batch=64, vocab=256),
-    4: Setting("deltanet", batch=64, vocab=256),
-    5: Setting("attention", batch=64, vocab=64, width=32, length=32, layers=1),
+    1: Shape("attention", batch=64),
+    2: Shape("attention", batch=64, vocab=256),
+    3: Shape("mamba", batch=64, vocab=256),
+    4: Shape("deltanet", batch=64, vocab=256),
+    5: Shape("attention", batch=64, vocab=64, width=32, length=32, layers=1),
 }
 Step = Callable[[], object]
 
@@ -59,7 +59,7 @@ class Handwritten(nn.Module):
         return F.linear(self.norm(x), self.embedding.weight)
 
 
-def loop(setting: Setting, model: nn.Module, fused: bool) -> Step:
+def loop(setting: Shape, model: nn.Module, fused: bool) -> Step:
     """Steps of one model, on the rows that a run of ours sees."""
     run, seeds, numbers = setting.runs(1)[0], torch.tensor([0]), iter(range(10**9))
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1, fused=fused)
@@ -75,13 +75,13 @@ def loop(setting: Setting, model: nn.Module, fused: bool) -> Step:
     return step
 
 
-def cohort(setting: Setting, members: int) -> Step:
+def cohort(setting: Shape, members: int) -> Step:
     """Steps of a cohort."""
     trained, numbers = Cohort(setting.runs(members), torch.device("cpu")), iter(range(10**9))
     return lambda: trained.advance(next(numbers))
 
 
-def steps(setting: Setting, cohorts: list[int]) -> dict[str, tuple[Step, int]]:
+def steps(setting: Shape, cohorts: list[int]) -> dict[str, tuple[Step, int]]:
     """What is compared, by name: a step, and of how many members it is."""
     run, found = setting.runs(1)[0], {}
     if setting.mixer == "attention":

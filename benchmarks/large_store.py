@@ -1,15 +1,18 @@
-"""Times `results`, `status`, `report` and their like on a store of 20,000 runs with curves, made up without training.
+"""Times `results`, `status`, `report`, `serve` and their like on a store of 20,000 runs with curves, made up without training.
 
     python benchmarks/large_store.py [--runs 20000] [--points 50] [--store results/large.sqlite] [--only status,results]
 
-The store is made if the file is not there yet.
+The store is made if the file is not there yet. `serve` needs Chromium and the extras `serve` and `test`. Of the page it gives
+seconds by the clock, which count the browser's own work too, and seconds of the server's processor.
 """
 
 import argparse
 import math
+import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from recollect.store.store import Store
@@ -74,12 +77,55 @@ def make(path: Path, runs: int, points: int) -> None:
             writer.add_results([invented(run, points) for run in found[first : first + 500]], "cpu")
 
 
+def time_serve(store: Path) -> None:
+    """Open the live page, choose filters and views, and print how long each takes until it is shown."""
+    import re
+    import shutil
+
+    from playwright.sync_api import sync_playwright
+
+    words = [sys.executable, "-m", "recollect.cli", "serve", str(store), "--port", "0"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server, sync_playwright() as driver:
+        assert server.stdout is not None
+        address = re.search(r"http\S+", server.stdout.readline())
+        assert address is not None, "the server did not start"
+        flags = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+        page = driver.chromium.launch(executable_path=shutil.which("chromium"), args=flags).new_page()
+        data = "document.querySelector('#chart .js-plotly-plot')?.data"
+
+        def timed(name: str, act: Callable[[], object], shown: str) -> None:
+            began, used = time.perf_counter(), processor_seconds(server.pid)
+            act()
+            page.wait_for_function(shown)
+            seconds, used = time.perf_counter() - began, processor_seconds(server.pid) - used
+            print(f"{name:<20} {seconds:6.2f} s  {used:6.2f} s of the server's processor")
+            page.evaluate(f"window.before = {data}")
+
+        for _ in range(3):
+            timed("serve, first view", lambda: page.goto(address[0]), f"({data} || []).length > 0")
+        for text in ("mamba2 width=32", "accuracy>0.9", "deltanet"):
+            timed(f"serve, {text}", lambda text=text: page.fill("#filter", text), f"{data} !== window.before")
+        page.fill("#filter", "")
+        page.wait_for_timeout(3000)
+        page.evaluate(f"window.before = {data}")
+        for view in ("curves", "scaling", "heatmap", "tags"):
+            act = lambda view=view: page.check(f"#views input[value={view}]", force=True)  # noqa: E731
+            timed(f"serve, {view}", act, f"{data} !== window.before")
+        server.terminate()
+
+
+def processor_seconds(process: int) -> float:
+    """Seconds of processor time that a process has used so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20_000)
     parser.add_argument("--points", type=int, default=50)
     parser.add_argument("--store", type=Path, default=Path("large.sqlite"))
-    parser.add_argument("--only", default=",".join(COMMANDS))
+    parser.add_argument("--only", default=",".join([*COMMANDS, "serve"]))
     asked = parser.parse_args()
     if not asked.store.exists():
         began = time.perf_counter()
@@ -87,6 +133,9 @@ def main() -> None:
         size = asked.store.stat().st_size / 1e6
         print(f"made {asked.store}: {asked.runs} runs, {size:.0f} MB, {time.perf_counter() - began:.1f} s")
     for name in asked.only.split(","):
+        if name == "serve":
+            time_serve(asked.store)
+            continue
         words = [str(asked.store.parent / word) if word.startswith("large.") else word for word in COMMANDS[name]]
         began = time.perf_counter()
         done = subprocess.run(

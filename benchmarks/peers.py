@@ -25,14 +25,14 @@ import pandas as pd
 import torch
 from torch import nn
 
-from recollect.bench.timing import Setting, bench, ceilings
+from recollect.bench.timing import Shape, bench, ceilings
 
 SETTINGS = {
     "cuda": [
-        Setting("", precision="bfloat16"),
-        Setting("", width=128, length=256, pairs=16, batch=256, precision="bfloat16"),
+        Shape("", precision="bfloat16"),
+        Shape("", width=128, length=256, pairs=16, batch=256, precision="bfloat16"),
     ],
-    "cpu": [Setting("", batch=64), Setting("", batch=64, vocab=256)],
+    "cpu": [Shape("", batch=64), Shape("", batch=64, vocab=256)],
 }
 MIXERS = {
     "attention": lambda setting: ("zoology.mixers.attention.MHA", {"num_heads": 1}),
@@ -87,7 +87,7 @@ def _stand_in(name: str, parts: dict[str, Any]) -> ModuleType:
     return module
 
 
-def time_zoology(zoology: SimpleNamespace, setting: Setting, device: str) -> float:
+def time_zoology(zoology: SimpleNamespace, setting: Shape, device: str) -> float:
     """Milliseconds per step of Zoology's trainer: the faster of two epochs, after one that warms it up."""
     name, options = MIXERS[setting.mixer](setting)
     steps = STEPS[device]
@@ -120,7 +120,7 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def time_jax(setting: Setting, members: int) -> float | None:
+def time_jax(setting: Shape, members: int) -> float | None:
     """Milliseconds per run and step of a cohort in JAX, or nothing where JAX is not installed."""
     try:
         import jax
@@ -206,7 +206,7 @@ def main() -> None:
     zoology, best = load_zoology(asked.path, asked.device), ceilings(device)
     rows = []
     for shape in SETTINGS[asked.device]:
-        setting = Setting(**{**vars(shape), "mixer": asked.mixer})
+        setting = Shape(**{**vars(shape), "mixer": asked.mixer})
         ours = {row.members: row.ms for row in bench(setting, [1, members], device, best, asked.device == "cuda")}
         theirs = time_zoology(zoology, setting, asked.device)
         row = {

@@ -74,9 +74,9 @@ def sentences() -> list[str]:
         count = Counter(record["answer"] for record in found)
         scales = " and ".join(f"`{scale}`" for scale, _ in parts)
         lines.append(
-            f"- `{name}` at {scales}: of {len(paper.claims)} claims {count['holds']} hold, {count['does not hold']} do not hold, "
-            f"{len(found) - count['holds'] - count['does not hold']} are open or were not seen, "
-            f"{len(paper.claims) - len(found)} have not been judged."
+            f"- `{name}` at {scales}, of {len(paper.claims)} claims: {count['holds']} hold, {count['does not hold']} do not hold, "
+            f"{len(found) - count['holds'] - count['does not hold']} open or not seen, {len(paper.claims) - len(found)} not judged "
+            "yet."
             if parts
             else f"- `{name}`: none of its {len(paper.claims)} claims has been judged above `tiny` by the current semantics."
         )

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, sync_playwright
 from werkzeug.serving import make_server
 
 from recollect.reporting import report
+from recollect.serve.live import Live
 from recollect.serve.page import make_app
 
 PICTURES = Path(__file__).parent / "pictures"
@@ -30,7 +31,7 @@ def main(store: Path) -> None:
         page = report(store, [], Path(folder) / "report.html")
         for name, (link, size, theme) in REPORT.items():
             take(browser, f"{page.as_uri()}#{link}", "html[data-ready=yes]", size, theme, name)
-        server = make_server("127.0.0.1", 0, make_app([store], "127.0.0.1").server, threaded=True)
+        server = make_server("127.0.0.1", 0, make_app(Live([store]), "127.0.0.1").server, threaded=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         take(browser, f"http://127.0.0.1:{server.server_port}/", "#chart .main-svg", WIDE, "light", "serve")
         server.shutdown()

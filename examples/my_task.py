@@ -43,7 +43,7 @@ class Successor(Task):
         return 1 / (self.items - 1)
 
     def sample(self, stream: Stream) -> Batch:
-        """Every draw comes from `stream`, so a row is the same on any device and in any company."""
+        """Every draw comes from `stream`, so a row is the same on any device and whatever the other rows are."""
         items = stream.bijection(self.vocab)(torch.arange(self.items, device=stream.device))  # (rows, items)
         asked = stream.integers(1, 0, self.items - 1)  # (rows, 1): never the last
         tokens = torch.cat([items, items.gather(1, asked)], dim=1)

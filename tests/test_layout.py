@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "importing": {"spec", "study"},
     "probing": RESULTS | {"figures", "testing"},
     "reporting": RESULTS | {"papers", "figures", "views"},
-    "serve": RESULTS | {"views"},
+    "serve": RESULTS | {"views", "probing"},
     "bench": TRAINING | {"study"},
     "cli": RESULTS
     | {"figures", "papers", "evaluation", "importing", "probing", "reporting", "serve", "views", "bench"},

@@ -11,6 +11,7 @@ import math
 import platform
 import shutil
 import sqlite3
+import sys
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -156,7 +157,7 @@ def record() -> None:
             "runs": {id: facts(e) for id, e in trained().items()},
         },
     )
-    _write("grids.json", grids())
+    record_grids()
     halfway = [event.data for event in train(runs[:2], every=0) if isinstance(event, Saved) and event.step == 5]
     (FOLDER / "checkpoint.safetensors").write_bytes(halfway[0])
     store = FOLDER / "store-2.sqlite"
@@ -164,7 +165,13 @@ def record() -> None:
     recollect.run(old_study(), store=Store(store, create=True), device="cpu", workers=1, progress=False)
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")  # one file
+    Path(f"{store}.lock").unlink(missing_ok=True)
     _write("store-2.json", frames(store))
+
+
+def record_grids() -> None:
+    """Write the runs of every paper item anew, and nothing else."""
+    _write("grids.json", grids())
 
 
 def _write(name: str, data: object) -> None:
@@ -253,4 +260,4 @@ def test_runs_of_this_version_are_reused_and_those_of_an_older_one_are_not(old_s
 
 
 if __name__ == "__main__":
-    record()
+    record_grids() if sys.argv[1:] == ["grids"] else record()

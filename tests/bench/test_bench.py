@@ -22,9 +22,9 @@ def short(monkeypatch):
     monkeypatch.setattr(bench, "SECONDS", 0.01)
 
 
-def test_cohorts_stand_beside_one_run_at_a_time_and_the_largest_tells_its_shares():
+def test_cohorts_are_compared_with_one_run_at_a_time_and_the_largest_has_shares():
     best = bench.Ceilings(flops=1e11, bytes=1e10)
-    alone, two, three = bench.bench(bench.Setting("attention", **SMALL), [3, 2], CPU, best, compiled=False)
+    alone, two, three = bench.bench(bench.Shape("attention", **SMALL), [3, 2], CPU, best, compiled=False)
     assert [row.members for row in (alone, two, three)] == [0, 2, 3]
     assert alone.speedup == 1
     for row in (two, three):
@@ -50,22 +50,22 @@ class Plain(Optimiser):
 
 
 def test_any_optimiser_is_timed_and_its_state_counted():
-    setting = bench.Setting("attention", **SMALL, optimiser=f"{__name__}:Plain")
-    _, row = bench.bench(setting, [2], CPU, bench.Ceilings(1e11, 1e10), compiled=False)
+    shape = bench.Shape("attention", **SMALL, optimiser=f"{__name__}:Plain")
+    _, row = bench.bench(shape, [2], CPU, bench.Ceilings(1e11, 1e10), compiled=False)
     assert row.optimiser > 0
-    plain, adamw = (bench.step_bytes(s.runs(1)[0]) for s in (setting, bench.Setting("attention", **SMALL)))
-    parameters = sum(p.numel() for p in build(setting.runs(1)[0].model, 64, 16, seed=0).parameters())
+    plain, adamw = (bench.step_bytes(s.runs(1)[0]) for s in (shape, bench.Shape("attention", **SMALL)))
+    parameters = sum(p.numel() for p in build(shape.runs(1)[0].model, 64, 16, seed=0).parameters())
     assert adamw - plain == 2 * 2 * 4 * parameters, "two moments, in and out"
 
 
 def test_the_roofline_is_the_larger_of_operations_and_bytes():
-    run = bench.Setting("attention", **SMALL).runs(1)[0]
+    run = bench.Shape("attention", **SMALL).runs(1)[0]
     parameters = 64 * 16 + 16 * 16 + 2 * 16 + 16 * 48 + 48 + 16 * 16 + 16 + 2 * 16 + 2 * 16 * 64 + 64 + 16 + 2 * 16
     tokens, answers = 4 * 16, 4 * 2
     maps = (16 + 48) + (16 + 16) + (16 + 64) + (64 + 16)
     moved = 3 * tokens * maps * 4 + 3 * answers * 16 * 4 + 2 * tokens * 16 * 4 + 32 * parameters
     assert bench.step_bytes(run) == moved
-    rows = [next(bench.bench(bench.Setting("attention", **SMALL), [2], CPU, best, False))
+    rows = [next(bench.bench(bench.Shape("attention", **SMALL), [2], CPU, best, False))
             for best in (bench.Ceilings(1e30, 1e9), bench.Ceilings(1e9, 1e30))]  # fmt: skip
     assert math.isclose(rows[0].roofline * rows[0].ms, moved / 1e9 * 1000)
     assert math.isclose(rows[1].roofline * rows[1].ms, bench.work_of(run).step_flops / 1e9 * 1000)
@@ -76,7 +76,7 @@ def test_a_size_that_does_not_fit_is_a_row_without_a_time(monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(bench, "Cohort", full)
-    rows = list(bench.bench(bench.Setting("attention", **SMALL), [2], CPU, bench.Ceilings(1e9, 1e9), False))
+    rows = list(bench.bench(bench.Shape("attention", **SMALL), [2], CPU, bench.Ceilings(1e9, 1e9), False))
     assert math.isnan(rows[1].ms)
 
 

@@ -23,7 +23,7 @@ CPU, SMALL = torch.device("cpu"), Size(rows=2, length=9, heads=2, dim=4)
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
-    monkeypatch.setattr(kernels, "timed", lambda run, device: 0.002)
+    monkeypatch.setattr(kernels, "seconds_per_call", lambda run, device: 0.002)
 
 
 @pytest.mark.parametrize("op", CASES)
@@ -102,9 +102,9 @@ def test_the_environment_is_left_as_it_was(monkeypatch):
 
 def test_the_command_prints_a_table(tmp_path, capsys):
     command(["short_conv"], "cpu", 1, 8, 2, 4, tmp_path / "found.csv")
-    said = capsys.readouterr().out
-    assert "without a GPU in use" in said
-    assert "needs a CUDA GPU" in said
+    printed = capsys.readouterr().out
+    assert "without a GPU in use" in printed
+    assert "needs a CUDA GPU" in printed
     assert (
         (tmp_path / "found.csv").read_text().startswith("op,form,version,verdict,output,gradients,ms,note\nshort_conv")
     )

@@ -1,5 +1,6 @@
 """What commands print and write: names as they are, files whole or not at all, and one line where a disk is full."""
 
+import io
 import json
 import subprocess
 import sys
@@ -8,10 +9,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from recollect.cli.app import console
+from recollect.cli.app import _Plain, console
+from recollect.cli.tables import text_table
 from recollect.spec import SpecError
 from recollect.spec.output import written_whole
 from recollect.store import frames
+from recollect.store.store import Store
 
 MIXER = """
 from torch import nn
@@ -113,3 +116,27 @@ def test_output_to_a_full_disk_is_one_line(word):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (2, "error: No space left on device\n")
+
+
+@pytest.mark.parametrize(("width", "framed"), [(140, True), (60, False), (24, False)])
+def test_a_table_that_a_terminal_is_too_narrow_for_becomes_a_list_with_whole_numbers(width, framed):
+    out = io.StringIO()
+    table = text_table(
+        pd.DataFrame([["attention, width=16", "1.0e-02", "16,000"] + ["0.12345"] * 6]), list(range(1, 9))
+    )
+    _Plain(file=out, width=width, markup=False).print(table)
+    text = out.getvalue()
+    assert ("┃" in text) == framed
+    assert max(map(len, text.splitlines())) <= width
+    assert "1.0e-02" in text
+    assert text.count("0.12345") == 6
+
+
+def test_an_empty_store_says_what_to_do(cli, tmp_path):
+    with Store(tmp_path / "s.sqlite", create=True).writing():
+        pass
+    for command in ("status", "watch"):
+        told = cli(command, "--store", tmp_path / "s.sqlite")
+        assert told.code == 0
+        assert "no study in" in told.out
+        assert "recollect run" in told.out

@@ -59,7 +59,7 @@ def test_training_shows_progress(cells):
     (bar,) = shown(cells[2], "text/html")
     assert "<progress" in bar
     assert "9 of 9 runs" in bar
-    assert "100% of the steps" in bar
+    assert "100% of the work" in bar
 
 
 def test_a_result_shows_as_a_table(cells):

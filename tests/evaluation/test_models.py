@@ -50,7 +50,7 @@ def test_a_model_built_to_copy_copies(inducing):
 
 
 def test_a_model_built_to_copy_finds_needles(inducing):
-    """All but the four values of one key: what stood after the key is then four things."""
+    """All but the four values of one key: four different values then followed the key."""
     found = evaluate(open_hf(inducing, "cpu"), ["needle"], [8, 60], shots=2, rows=32).accuracy.set_index("task")
     several = found.index == "needle_multivalue"
     assert (found[~several][["accuracy", "exact_rows"]] == 1).all(axis=None)
@@ -154,15 +154,15 @@ def test_words_that_the_tokenizer_does_not_know_are_refused(tmp_path, make_neox)
         evaluate(open_hf(tmp_path, "cpu"), ["copy"], [4], rows=2)
 
 
-def test_what_is_no_model_is_said_in_one_line(tmp_path, inducing):
+def test_what_is_no_model_is_refused_in_one_line(tmp_path, inducing):
     def refused(message: str, folder, **options) -> None:
         with pytest.raises(SpecError, match=message) as caught:
             evaluate(open_hf(folder, "cpu"), **options)
         assert "\n" not in str(caught.value)
 
     refused("no folder .*; name a folder on this machine, or a model of the Hugging Face Hub", tmp_path / "nowhere")
-    refused("no folder 'nobody/nothing' on this machine, and no model of that name can be had", "nobody/nothing")
-    refused(r"holds no Hugging Face model: it has no config\.json", tmp_path)
+    refused("no folder 'nobody/nothing' on this machine, and no model of that name can be loaded", "nobody/nothing")
+    refused(r"has no Hugging Face model: it has no config\.json", tmp_path)
     refused("has no tokenizer, so it cannot be asked in text", inducing, form="text")
     refused("needs 49 different tokens|needs 193 different tokens", inducing, tasks=["copy"], lengths=[64])
     refused("task 'copi': did you mean 'copy'", inducing, tasks=["copi"])

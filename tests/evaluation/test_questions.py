@@ -35,7 +35,7 @@ def test_copies_are_of_different_words_and_follow_their_examples():
     assert len(set((first + answer).split())) == 10
 
 
-def test_the_words_looked_up_stand_once():
+def test_the_words_looked_up_occur_once():
     for ((prompt, answer, _),) in texts("ngram", QUESTIONS["ngram"](40, 0), 3, 20):
         text, query = re.fullmatch(r"Text:(.*)\nFind:(.*)\nNext:", prompt).groups()  # pyright: ignore
         assert (text + " ").count(query + " ") == 1
@@ -75,7 +75,7 @@ def test_a_needle_is_a_fact_of_the_haystack(name):
             assert tenth == min(9, len(FACT.sub("", before).split()) // 5)
             depths.add(tenth)
         for key, found in answers.items():
-            assert found == [value for own, value in facts if own == key], "in the order in which they stand"
+            assert found == [value for own, value in facts if own == key], "in the order of the text"
     assert len(depths) > 5
 
 
@@ -88,7 +88,7 @@ class ByLetter:
         return {"input_ids": [ord(letter) for letter in text]}
 
 
-def test_several_questions_of_a_row_are_read_where_they_stand_in_the_text():
+def test_several_questions_of_a_row_are_read_where_they_are_in_the_text():
     question = QUESTIONS["needle_multiquery"](20, 0)
     batch = as_text("needle", question, ByLetter(), [1], 0, 3)
     for i, row in enumerate(texts("needle", question, 0, 3)):
@@ -108,7 +108,7 @@ def test_questions_are_decided_by_seed_and_row(name):
 
 
 @EVERY
-def test_answers_are_read_one_token_before_they_stand(name):
+def test_answers_are_predicted_from_the_token_before(name):
     batch = as_tokens(name, QUESTIONS[name](8, 1), range(500), [7], 0, 4)
     assert (batch.tokens[:, 0] == 7).all(), "rows begin as the model's do"
     fed, following = batch.tokens.gather(1, batch.positions[:, 1:]), batch.positions.diff() == 1

@@ -26,7 +26,7 @@ def test_a_head_that_looks_one_back_and_one_that_looks_at_itself():
 def test_prefix_matching_counts_what_followed_every_earlier_occurrence():
     tokens = torch.tensor([[5, 6, 5, 7, 5]])
     weights = torch.zeros(1, 1, 5, 5)
-    weights[0, 0, 2, 1] = 0.6  # 5 at 2 stood at 0, followed by 1
+    weights[0, 0, 2, 1] = 0.6  # the 5 at 2 was at 0, followed by 1
     weights[0, 0, 4, 1], weights[0, 0, 4, 3], weights[0, 0, 4, 2] = 0.3, 0.4, 0.3  # 5 at 4: by 1 and by 3
     assert prefix_matching_score(weights, tokens).item() == pytest.approx((0.6 + 0.7) / 2)
     assert prefix_matching_score(weights, tokens, torch.tensor([[4]])).item() == pytest.approx(0.7)
@@ -53,7 +53,7 @@ def test_models_made_by_hand():
     tokens = torch.cat([torch.randperm(VOCABULARY, generator=torch.Generator().manual_seed(i))[None] for i in range(4)])
     tokens = torch.cat([tokens, tokens], dim=1)
     (inducing,) = induction_scores(by_hand("k", 100.0), tokens).to_dict("records")
-    assert (inducing["place"], inducing["head"]) == ("layers.0.mixer", 0)
+    assert (inducing["mixer"], inducing["head"]) == ("layers.0.mixer", 0)
     assert inducing["prefix_matching"] > 0.99
     (same,) = induction_scores(by_hand("none", 100.0), tokens).to_dict("records")
     assert same["prefix_matching"] < 0.01, "it looks at the token itself"

@@ -94,7 +94,7 @@ def normed(m, y: torch.Tensor) -> torch.Tensor:
     return m.norm(tokens_first(y)).flatten(-2)
 
 
-# By mixer, told from the paper's formulas: its values as (rows, parts, length, dim), and what it makes of M times them.
+# By mixer, from the paper's formulas: its values as (rows, parts, length, dim), and what it makes of M times them.
 ROUTES = {
     "attention": (lambda m, x: by_head(m, m.qkv(x).chunk(3, -1)[2]), lambda m, x, y: m.out(joined(y))),
     "linear_attention": (lambda m, x: by_head(m, m.v(x)), lambda m, x, y: m.out(joined(y))),
@@ -244,7 +244,7 @@ def test_every_mixer_of_a_model_is_found_by_its_name():
         "layers.0.mixer": (3, 2 * WIDTH, LENGTH, LENGTH),
         "layers.1.mixer": (3, 1, LENGTH, LENGTH),
     }
-    profiles = distance_profiles(model, tokens).set_index(["place", "distance"])["size"]
+    profiles = distance_profiles(model, tokens).set_index(["mixer", "distance"])["size"]
     expected = distance_profile(found["layers.0.mixer"])
     assert list(profiles["layers.0.mixer"]) == pytest.approx(list(expected), rel=1e-5)
     based = mixing_matrices(build(ModelSpec(mixer="based", width=WIDTH, layers=1), 30, LENGTH, seed=0), tokens)

@@ -72,7 +72,7 @@ def test_the_mixer_is_its_formula_forward_and_backward(build, slow, length: int)
         torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-8)
 
 
-def test_h3_takes_its_state_from_the_longest_row_or_as_told():
+def test_h3_takes_its_state_from_the_longest_row_or_the_option():
     assert H3(8, length=48).shift.shape == (8, 48)
     assert H3(8, length=48, state=64).shift.shape == (8, 64)
     assert H3(8, length=48, state=64).diagonal.C.shape == (4, 32, 2)

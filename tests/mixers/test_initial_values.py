@@ -15,7 +15,7 @@ from recollect.ops.activations import softplus
 from recollect.spec import SpecError
 
 WIDTH, LAYERS = 64, 2
-SMALL, OUT = 0.02, 0.02 / math.sqrt(2 * LAYERS)  # the model's law
+SMALL, OUT = 0.02, 0.02 / math.sqrt(2 * LAYERS)  # the model's default
 
 
 def second_mixer(kind: str, **options) -> nn.Module:
@@ -25,7 +25,7 @@ def second_mixer(kind: str, **options) -> nn.Module:
 
 
 def default(inputs: int) -> float:
-    """The standard deviation of a weight of nn.Linear by PyTorch's law: uniform in +- 1 / sqrt(inputs)."""
+    """The standard deviation of a weight of nn.Linear by PyTorch's default: uniform in +- 1 / sqrt(inputs)."""
     return (3 * inputs) ** -0.5
 
 
@@ -66,7 +66,7 @@ def test_linear_maps_start_as_wide_as_published(kind, options, expected):
 
 
 def test_hyenas_small_start_makes_its_filters_small():
-    small, large = (second_mixer("hyena", filter_init=law).filters(64) for law in ("normal", "pytorch"))
+    small, large = (second_mixer("hyena", filter_init=init).filters(64) for init in ("normal", "pytorch"))
     assert spread(small) < 1e-4
     assert spread(large) > 1e-2
 
@@ -125,7 +125,7 @@ def test_options_out_of_range_are_refused(kind, options, message):
         second_mixer(kind, **options)
 
 
-def test_a_mimetic_start_survives_pytorchs_law():
+def test_a_mimetic_start_survives_pytorchs_default():
     ssm = second_mixer("mamba", mimetic=True, init="pytorch").ssm
     assert (ssm.dt_proj.weight == 0).all()
     w_B, w_C = ssm.x_proj.weight[-32:].chunk(2)

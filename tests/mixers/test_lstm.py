@@ -42,7 +42,7 @@ def test_equals_torch_with_the_same_weights(width: int, hidden: int):
         torch.testing.assert_close(got, right, rtol=0, atol=1e-10)
 
 
-def test_a_members_bits_do_not_depend_on_its_company():
+def test_a_members_bits_do_not_depend_on_the_others():
     x, recurrent = torch.randn(8, 3, 9, 64), torch.randn(8, 64, 16)
 
     def run(few: slice) -> list[Tensor]:

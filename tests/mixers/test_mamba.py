@@ -105,7 +105,7 @@ def test_large_inputs_and_long_rows_stay_finite(kind, size: float):
 
 @pytest.mark.parametrize("kind", [Mamba, S6])
 @pytest.mark.parametrize("width", [5, 24])
-def test_a_member_is_the_same_to_the_bit_in_any_company(kind, width: int):
+def test_a_member_is_the_same_to_the_bit_among_any_others(kind, width: int):
     mixers, x = [kind(width) for _ in range(8)], torch.randn(8, 3, 19, width)
     among = {}
     for size in (2, 3, 8):

@@ -99,7 +99,7 @@ def test_large_inputs_and_long_rows_stay_finite(size: float):
 
 
 @pytest.mark.parametrize(("width", "length"), [(5, 19), (24, 70)])
-def test_a_member_is_the_same_to_the_bit_in_any_company(width: int, length: int):
+def test_a_member_is_the_same_to_the_bit_among_any_others(width: int, length: int):
     mixers, x = [Mamba2(width, state=7) for _ in range(8)], torch.randn(8, 3, length, width)
     among = {}
     for size in (2, 3, 8):

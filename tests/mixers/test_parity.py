@@ -141,12 +141,16 @@ def gated_deltanet2(w: Weights, x: Tensor, m: Any) -> Tensor:
 
 
 def attention(w: Weights, x: Tensor, m: Any) -> Tensor:
-    q, k, v = (x @ w["qkv.weight"].T + w["qkv.bias"]).split(m.sizes, dim=-1)
+    qkv = x @ w["qkv.weight"].T + w["qkv.bias"]
+    if "canon.weight" in w:  # a residual convolution over the token and the three before it
+        taps = w["canon.weight"]
+        qkv = qkv + F.conv1d(F.pad(qkv.mT, (3, 0)), taps[:, None], groups=len(taps)).mT
+    q, k, v = qkv.split(m.sizes, dim=-1)
     q, k, v = heads(q, m.heads), heads(k, m.kv_heads), heads(v, m.kv_heads)
     gates = F.logsigmoid(x @ w["forget.weight"].T + w["forget.bias"]) if "forget.weight" in w else None
-    if "sinks" in w:
+    if "sinks" in w or gates is None:
         softmax = naive("attn", "naive_parallel_attn")
-        y = softmax(q, k, v, window_size=m.window or None, g=gates, sink_bias=w["sinks"])[0]
+        y = softmax(q, k, v, window_size=m.window or None, g=gates, sink_bias=w.get("sinks"))[0]
     else:
         y = naive("forgetting_attn", "naive_forgetting_attn")(q, k, v, gates)
     y = y.flatten(2) * (x @ w["gate.weight"].T).sigmoid() if "gate.weight" in w else y.flatten(2)
@@ -264,6 +268,7 @@ CASES: list[tuple[str, dict[str, Any], str, Reference]] = [  # a mixer, its opti
     ("attention", {"heads": 4, "kv_heads": 2, "sinks": True, "window": 9}, "fla: naive_parallel_attn", attention),
     ("attention", {"heads": 3, "forget": True, "output_gate": True}, "fla: naive_forgetting_attn", attention),
     ("attention", {"heads": 4, "kv_heads": 1, "sinks": True, "forget": True}, "fla: naive_parallel_attn", attention),
+    ("attention", {"heads": 2, "canon": True}, "fla: naive_parallel_attn", attention),
 ]
 PACKAGES = {"fla": "flash-linear-attention", "transformers": "transformers"}
 

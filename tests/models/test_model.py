@@ -228,13 +228,13 @@ def test_a_part_that_takes_its_norm_inside_is_the_part_after_the_norm(norm, part
 def test_hooks_hear_parts_that_take_their_norm_inside(monkeypatch):
     monkeypatch.setattr("recollect.ops.fused.trains_on_gpu", lambda x: torch.is_grad_enabled())
     model = build(ModelSpec(mixer="attention", width=8, layers=1), 16, 6, seed=0)
-    tokens, heard = torch.arange(6)[None], []
+    tokens, inputs = torch.arange(6)[None], []
     inside = model(tokens)
     for part in (model.layers[0].mixer, model.layers[0].mlp):
-        part.register_forward_pre_hook(lambda part, given: heard.append(given[0]))
+        part.register_forward_pre_hook(lambda part, given: inputs.append(given[0]))
     torch.testing.assert_close(model(tokens), inside)
-    assert len(heard) == 2
-    assert all(x.mean(-1).abs().max() < 1e-5 for x in heard), "they are given what the norm gives"
+    assert len(inputs) == 2
+    assert all(x.mean(-1).abs().max() < 1e-5 for x in inputs), "they are given what the norm gives"
 
 
 def test_a_mixer_derived_from_attention_keeps_its_own_forward(monkeypatch):
@@ -258,7 +258,7 @@ def test_a_mixer_derived_from_attention_keeps_its_own_forward(monkeypatch):
     [
         ({"mixer": {"kind": "attention", "heads": 3}}, "3 does not divide width 16; choose from: 1, 2, 4, 8, 16"),
         ({"mixer": {"kind": "linear_attention", "feature": "cosine"}}, "'elu', 'relu', 'identity' or 'taylor'"),
-        ({"pattern": "MX", "blocks": {"M": {"mixer": "mamba"}}}, "letter 'X' stands for nothing"),
+        ({"pattern": "MX", "blocks": {"M": {"mixer": "mamba"}}}, "letter 'X' has no block"),
         ({"blocks": {"M": {"mixer": "mamba"}}}, "no pattern"),
         ({"mixer": "mamba", "positions": "alibi"}, "act inside attention"),
         ({"positions": "absolute"}, "'learned', 'sinusoidal'"),
@@ -275,7 +275,7 @@ def test_a_row_beyond_the_table_of_positions_is_refused():
 
 
 @pytest.mark.parametrize("mlp", ["gelu", "swiglu"])
-def test_canon_layers_stand_in_four_places(mlp):
+def test_canon_layers_have_four_positions(mlp):
     """The layer of a model with all four, written out from its weights."""
     layer = model_of({"mixer": ATTENTION["mixer"], "canon": "ABCD", "mlp": mlp, "layers": 1}).layers[0]
     x = torch.randn(2, 9, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(3))

@@ -1,4 +1,4 @@
-"""Activations: the usual functions, with bits that do not depend on where in a tensor a number stands."""
+"""Activations: the usual functions, with bits that do not depend on where in a tensor a number is."""
 
 import pytest
 import torch

@@ -51,7 +51,7 @@ def test_one_query_sees_all_the_keys_so_far():
 
 @pytest.mark.parametrize("length", [1, 33, 65])
 @pytest.mark.parametrize(("heads", "dim"), [(2, 8), (3, 5)])
-def test_members_get_the_same_bits_in_any_company(length, heads, dim):
+def test_members_get_the_same_bits_among_any_others(length, heads, dim):
     inputs = qkv(8, 3, heads, length, dim, dtype=torch.float32)
     among = {n: with_gradients(vmap(attention), *(x[:n] for x in inputs)) for n in (1, 2, 3, 8)}
     for n in (1, 2, 3):

@@ -69,7 +69,7 @@ def test_extreme_decays_stay_finite_in_float32():
     torch.testing.assert_close(y[:, :, :200].double(), defined(*short), rtol=1e-3, atol=1e-3)
 
 
-def test_a_member_has_the_same_bits_in_any_company():
+def test_a_member_has_the_same_bits_among_any_others():
     tensors = [t.detach() for t in inputs(37, torch.float32, (8, 2, 2))]
     seen = []
     for members in (2, 3, 8):

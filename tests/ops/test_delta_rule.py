@@ -109,7 +109,7 @@ def test_alpha_may_be_exactly_zero():
 
 
 @pytest.mark.parametrize(("length", "dim"), [(9, 5), (64, 16), (131, 7)])
-def test_a_member_has_the_same_bits_in_any_company(length, dim):
+def test_a_member_has_the_same_bits_among_any_others(length, dim):
     tensors = [t.detach() for t in inputs(length, dim, dim, torch.float32, (8, 3, 2))]
     seen = []
     for members in (2, 3, 8):

@@ -30,7 +30,7 @@ def test_both_forms_are_the_complex_recurrence(length, form):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
 
 
-def test_a_member_has_the_same_bits_in_any_company():
+def test_a_member_has_the_same_bits_among_any_others():
     tensors = [t.detach() for t in inputs(37, (8, 2), torch.float32)]
     seen = []
     for members in (2, 3, 8):

@@ -60,7 +60,7 @@ def test_decays_of_their_own_for_every_channel_are_right_on_hopper_too(machine):
     assert external.usable("gated_linear_attention", CUDA) is None
 
 
-def test_the_reason_is_said_in_words(machine, monkeypatch):
+def test_the_reason_is_given_in_words(machine, monkeypatch):
     machine()
     assert "CUDA" in str(external.usable("ssd", CPU))
     machine(fla="0.5.2")
@@ -72,7 +72,7 @@ def test_the_reason_is_said_in_words(machine, monkeypatch):
     assert "RECOLLECT_EXTERNAL" in str(external.usable("ssd", CUDA))
 
 
-# An op that doubles, and a library that doubles too: each says who ran and takes the time it is told to.
+# An op that doubles, and a library that doubles too: each reports who ran and takes a given time.
 
 
 class Library(torch.autograd.Function):

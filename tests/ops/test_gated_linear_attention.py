@@ -54,7 +54,7 @@ def test_gates_at_their_ends_in_float32():
 
 
 @pytest.mark.parametrize("length", [9, 131])
-def test_a_member_has_the_same_bits_in_any_company(length):
+def test_a_member_has_the_same_bits_among_any_others(length):
     tensors = [t.detach() for t in inputs(length, torch.float32, (8, 3, 2))]
     seen = []
     for members in (2, 3, 8):

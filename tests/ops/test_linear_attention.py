@@ -71,7 +71,7 @@ def test_long_rows_are_finite():
 
 
 @pytest.mark.parametrize("feature", FEATURES)
-def test_a_member_has_the_same_bits_in_any_company(feature):
+def test_a_member_has_the_same_bits_among_any_others(feature):
     tensors = [numbers(8, 3, 2, 131, size, seed=i, dtype=torch.float32) for i, size in enumerate((5, 5, 7))]
     seen = []
     for members in (2, 3, 8):

@@ -1,4 +1,4 @@
-"""The long convolution is the sum it says it is, at any length, in any company."""
+"""The long convolution is the sum it says it is, at any length, among any other members."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def test_fast_form_is_the_definition_forward_and_backward(length: int, taps: int
 
 
 @pytest.mark.parametrize("shape", [(1, 9, 5), (3, 9, 7), (2, 33, 17)])
-def test_a_members_bits_do_not_depend_on_its_company(shape: tuple[int, int, int]):
+def test_a_members_bits_do_not_depend_on_the_others(shape: tuple[int, int, int]):
     x = torch.randn(8, *shape)
     filter = torch.randn(8, shape[2], shape[1])
 

@@ -9,7 +9,7 @@ from recollect.ops.op import op, takes_outputs
 
 
 def _forward(x: Tensor, w: Tensor, b: Tensor | None, power: int, sign: str) -> tuple[Tensor, Tensor]:
-    """x (members * rows, ...), w and b (members, ...): members are told from rows by w's axis 0."""
+    """x (members * rows, ...), w and b (members, ...): w's axis 0 gives the number of members."""
     x = x.unflatten(0, (len(w), -1))
     raised = x**power
     y = raised * w[:, None] + (0 if b is None else b[:, None])

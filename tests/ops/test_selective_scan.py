@@ -1,4 +1,4 @@
-"""The selective scan: its fast form is the recurrence, and stays itself at extremes and in company."""
+"""The selective scan: its fast form is the recurrence, and holds at extremes and among other members."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ def test_fast_form_is_the_recurrence(length):
 
 
 @pytest.mark.parametrize("channels", [5, 24])
-def test_a_member_is_the_same_to_the_bit_in_any_company(channels):
+def test_a_member_is_the_same_to_the_bit_among_any_others(channels):
     tensors = inputs(8, length=19, channels=channels, n=3, kind=torch.float32)
     among = {size: results(vmap(selective_scan), [t[:size] for t in tensors]) for size in (2, 3, 8)}
     for size in (2, 3):

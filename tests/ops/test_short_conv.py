@@ -80,7 +80,7 @@ def test_the_centred_form_has_no_step():
         module.step(torch.zeros(1, 5), module.initial_state(1))
 
 
-def test_members_get_their_own_filters_and_the_same_bits_in_any_company():
+def test_members_get_their_own_filters_and_the_same_bits_among_any_others():
     torch.manual_seed(0)
     x, w, b = torch.randn(8, 3, 65, 5), torch.randn(8, 5, 4), torch.randn(8, 5)
     activated = partial(short_conv, activation="silu")

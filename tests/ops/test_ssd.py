@@ -1,4 +1,4 @@
-"""State-space duality: the chunked form is the recurrence, and stays itself at extremes and in company."""
+"""State-space duality: the chunked form is the recurrence, and holds at extremes and among other members."""
 
 import pytest
 import torch
@@ -38,7 +38,7 @@ def test_chunked_form_is_the_recurrence(length, shared):
 
 
 @pytest.mark.parametrize("length", [9, 70])
-def test_a_member_is_the_same_to_the_bit_in_any_company(length):
+def test_a_member_is_the_same_to_the_bit_among_any_others(length):
     tensors = inputs(8, length=length, kind=torch.float32)
     among = {size: results(vmap(ssd), [t[:size] for t in tensors]) for size in (2, 3, 8)}
     for size in (2, 3):

@@ -76,7 +76,7 @@ def mamba2_inputs(
 
 
 def inputs(kind: str, *sizes) -> tuple[list[Tensor], dict]:
-    """The tensors of a cohort, and what else an op is told."""
+    """The tensors of a cohort, and the other arguments of an op."""
     torch.manual_seed(sizes[2])
     return (mamba_inputs if kind == "mamba" else mamba2_inputs)(*sizes)
 
@@ -123,10 +123,10 @@ def errors(
     kind: str, *sizes, op=None, dtype: torch.dtype = torch.float32, device: str = "cpu"
 ) -> dict[str, float]:  # fmt: skip
     """||kernels - definition|| / ||definition|| of the result and of every gradient."""
-    (projected, *own), told = inputs(kind, *sizes)
+    (projected, *own), options = inputs(kind, *sizes)
     tensors = [projected.to(device, dtype), *(t.to(device) for t in own)]
-    got = results(partial(op or KERNELS[kind], **told), tensors)
-    expected = results(partial(DEFINITIONS[kind], **told), [t.double() for t in tensors])
+    got = results(partial(op or KERNELS[kind], **options), tensors)
+    expected = results(partial(DEFINITIONS[kind], **options), [t.double() for t in tensors])
     assert [t.dtype for t in got] == [dtype, dtype, *[torch.float32] * len(own)]
     pairs = zip(NAMES[kind], got, expected, strict=True)
     return {name: ((a - b).norm() / b.norm().clamp(min=1e-9)).item() for name, a, b in pairs}
@@ -160,8 +160,8 @@ def test_a_compiled_cohort_gets_the_same(measured):
 
 def compiled(kind: str, *sizes) -> float:
     """How far a cohort's numbers are from themselves when the ops around the kernels are traced, shapes and all."""
-    tensors, told = inputs(kind, *sizes)
-    op = partial(KERNELS[kind], **told)
+    tensors, options = inputs(kind, *sizes)
+    op = partial(KERNELS[kind], **options)
     plain, traced = results(op, tensors), results(torch.compile(op, backend="aot_eager"), tensors)
     return max((a - b).abs().max().item() for a, b in zip(plain, traced, strict=True))
 

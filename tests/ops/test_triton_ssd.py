@@ -67,7 +67,7 @@ def test_kernels_are_the_recurrence_forward_and_backward(case, measured):
         assert error < 1e-4, f"{name} is off by {error}"
 
 
-def test_short_numbers_go_through_the_kernels(measured):
+def test_16_bit_numbers_go_through_the_kernels(measured):
     for name, error in measured["in float16"].items():
         assert error < 1e-3, f"{name} is off by {error}"
 

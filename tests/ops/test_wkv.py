@@ -99,7 +99,7 @@ def test_version_7_stays_finite_over_long_rows(decay: float):
         (wkv7, lambda length: arguments7(length, dim=16, dtype=torch.float32)),
     ],
 )
-def test_a_members_bits_do_not_depend_on_its_company(op: Callable, member: Callable, length: int):
+def test_a_members_bits_do_not_depend_on_the_others(op: Callable, member: Callable, length: int):
     stacked = [torch.stack(ts).detach() for ts in zip(*(member(length) for _ in range(8)), strict=True)]
 
     def run(few: slice) -> list[Tensor]:

@@ -8,7 +8,7 @@ import pytest
 
 from recollect.papers.item import Item
 from recollect.papers.judge import Evidence, Scale
-from recollect.store.frames import _flat
+from recollect.store.frames import flat
 from recollect.train.spec import RunSpec
 
 Law = Callable[[RunSpec], float]
@@ -21,7 +21,7 @@ _unfolded: dict[
 def _runs(item: Item, scale: Scale) -> list[tuple[RunSpec, dict]]:
     key = id(item), scale
     if key not in _unfolded:
-        _unfolded[key] = [(run, _flat(run.model_dump(mode="json"))) for run in item.runs(scale)]
+        _unfolded[key] = [(run, flat(run.model_dump(mode="json"))) for run in item.runs(scale)]
     return _unfolded[key]
 
 

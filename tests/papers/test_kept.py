@@ -1,5 +1,7 @@
 """A reproduction is drawn and judged again from the runs kept beside it: the same files, without training and without a store."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -133,6 +135,17 @@ def test_columns_have_the_types_of_the_items_own_runs(made):
     assert runs["task.pairs"].dtype.kind == "i"
     assert "task.query" not in runs
     assert set(runs["model.mixer"]) == {"mamba", "attention"}
+
+
+def test_runs_kept_before_a_field_existed_have_its_default(made, tmp_path):
+    folder = tmp_path / "made2025"
+    shutil.copytree(made / "first" / "tiny" / "made2025", folder)
+    now = kept(PAPER.items[0], "tiny", folder).runs
+    text = pd.read_csv(folder / "runs.csv", dtype=str, keep_default_na=False)
+    text.loc[: len(text) // 2, "train.z_loss"] = ""
+    text.drop(columns="model.canon", errors="ignore").to_csv(folder / "runs.csv", index=False)
+    pd.testing.assert_frame_equal(kept(PAPER.items[0], "tiny", folder).runs, now, check_like=True)
+    assert set(now["train.z_loss"]) == {0.0}
 
 
 def test_embeddings_keep_their_angles_distances_and_components():

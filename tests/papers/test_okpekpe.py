@@ -339,7 +339,7 @@ def test_decay_is_judged(when, made_up):
         for seed, more in enumerate(faster):
             for model in ("mamba", "mamba2", "deltanet"):
                 rate = 0.1 + (0 if model == "deltanet" else more)
-                rows += [{"model": model, "seed": seed, "when": moment, "place": "m", "distance": d, "size": math.exp(-rate * d)}
+                rows += [{"model": model, "seed": seed, "when": moment, "mixer": "m", "distance": d, "size": math.exp(-rate * d)}
                          for d in range(16) for moment in ("start", "end")]  # fmt: skip
         return pd.DataFrame(rows)
 

@@ -13,7 +13,7 @@ from recollect.papers.item import Item
 from recollect.papers.judge import Evidence, judge
 from recollect.papers.retrievit2026 import PAPER, shown
 from recollect.papers.retrievit2026.settings import SETTINGS, names, study, view
-from recollect.store.frames import _flat
+from recollect.store.frames import flat
 from recollect.tasks.duplicates import Duplicates
 from recollect.train.spec import RunSpec
 
@@ -113,7 +113,7 @@ def runs_of(item: str) -> list[tuple[str, str, RunSpec, dict]]:
     """An item's runs, those of the first seed twice: identity, name, specification, columns."""
     found = []
     for run in PAPER.item(item).runs("tiny"):
-        name, fields = names("tiny")[run.id], _flat(run.model_dump(mode="json"))
+        name, fields = names("tiny")[run.id], flat(run.model_dump(mode="json"))
         found.append((run.id, name, run, fields))
         if run.train.seed == FIRST:  # a third seed, which does as the first: two tell nothing of most seeds
             again = f"{run.id}-again"
@@ -379,7 +379,7 @@ def test_the_best_rate_is_the_one_that_gets_there_soonest():
     status = {1e-5: "finished", 5e-5: "solved", 1e-4: "solved"}
     rows = [
         {"id": run.id, "status": status[run.train.lr], "step": 1000 if run.train.lr == 1e-4 else 9000, "accuracy": 0.9,
-         **_flat(run.model_dump(mode="json"))}
+         **flat(run.model_dump(mode="json"))}
         for run in runs
     ]  # fmt: skip
     chosen = view(Evidence("paper", pd.DataFrame(rows), len(rows)))

@@ -9,6 +9,7 @@ pytest.importorskip("dash")
 
 from werkzeug.serving import make_server
 
+from recollect.serve.live import Live
 from recollect.serve.page import make_app
 from recollect.store.frames import runs_frame
 from recollect.train.events import Measured
@@ -30,7 +31,7 @@ def store(made, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address(store):
-    server = make_server("127.0.0.1", 0, make_app([store.path], "127.0.0.1").server, threaded=True)
+    server = make_server("127.0.0.1", 0, make_app(Live([store.path]), "127.0.0.1").server, threaded=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/"
@@ -83,6 +84,46 @@ def test_controls_filter_and_grid(browser, address, store):
         with page.expect_download() as download:
             page.click("#csv")
         assert download.value.suggested_filename == "runs.csv"
+        assert page.said == []
+
+
+def test_the_address_keeps_what_is_chosen_and_the_table_sorts_all_runs(browser, address, store):
+    runs = runs_frame(store, "made")
+    with browser() as page:
+        opened(page, address)
+        page.locator("#views input").nth(2).focus()
+        page.keyboard.press("Space")
+        page.fill("#filter", "attention")
+        page.wait_for_function(
+            "location.search.includes('view=scaling') && location.search.includes('filter=attention')"
+        )
+        link = page.url
+        page.locator("#runs .ag-header-cell[col-id='train.seed'] .ag-header-cell-label").click()
+        page.wait_for_function(
+            "document.querySelector('#runs [row-index=\"0\"] [col-id=\"train.seed\"]')?.textContent === '1'"
+        )
+        shown = page.locator("#runs [row-index='0'] [col-id=accuracy]").inner_text()
+        kept = runs.loc[(runs["model.mixer"] == "attention") & (runs["train.seed"] == 1), "accuracy"]
+        assert float(shown) in [pytest.approx(value) for value in kept]
+        assert page.said == []
+    with browser() as page:
+        page.goto(link)
+        page.wait_for_function("document.querySelector('#chart .js-plotly-plot')?.data?.length > 0")
+        assert page.locator("#views label:has(input:checked)").inner_text() == "Accuracy against size"
+        assert page.input_value("#filter") == "attention"
+        assert page.locator("#found").inner_text().startswith("18 runs")
+        assert "made" in page.locator("#studies").inner_text()
+        assert page.said == []
+
+
+def test_the_atlas_is_drawn_beside_a_study(browser, address):
+    with browser() as page:
+        page.goto(f"{address}?study=made&study=atlas.probe+(shipped)")
+        page.wait_for_function("document.querySelector('#chart .js-plotly-plot')?.data?.length > 0")
+        names = chart(page, "data.map(trace => trace.name)")
+        assert any(name.endswith("made") for name in names)
+        assert any("rwkv7" in name and name.endswith("(shipped)") for name in names)
+        assert "another setting than made" in page.locator("#caption").inner_text()
         assert page.said == []
 
 

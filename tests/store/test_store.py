@@ -1,6 +1,7 @@
 """The store: whole results or none, one writer, and a way to tell whose file it is."""
 
 import math
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,18 @@ def test_results_are_kept_and_never_trained_twice(store):
     assert (larger.reused, larger.ended["finished"]) == (4, 2), "another study reuses what it shares"
     pd.testing.assert_frame_equal(frames.runs_frame(store, "s"), before)
     assert len(frames.runs_frame(store, "larger")) == 6
+
+
+def test_runs_from_before_a_field_existed_compare_with_new_ones(store):
+    run(study(), store=store, device="cpu", workers=1, progress=False)
+    with sqlite3.connect(store.path) as db:
+        db.execute("UPDATE runs SET spec = json_remove(spec, '$.train.z_loss', '$.model.canon')")
+    run(study(lr=[1e-3, 1e-2, 1e-1]), store=store, device="cpu", workers=1, progress=False)
+    runs = frames.runs_frame(store)
+    assert len(runs) == 6
+    assert set(runs["train.z_loss"]) == {0.0}
+    assert len(set(runs["configuration"])) == 1
+    assert frames.varying_fields(runs) == ["train.lr", "train.seed"]
 
 
 def test_frames_hold_what_was_measured(store):

@@ -69,6 +69,35 @@ def test_workers_give_the_results_of_this_process_to_the_bit_own_code_included(h
     assert set(runs_frame(shared)["device"]) == {"cpu"}
 
 
+WARNS = """
+import warnings
+from torch import nn
+class Own(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.mix = nn.Linear(width, width)
+    def forward(self, x):
+        warnings.warn("a slow path\\n  is taken: see\\n  the manual")
+        return self.mix(x.cumsum(1))
+"""
+
+
+def test_a_warning_in_workers_is_one_line_told_once(here, capfd):
+    (here / "own.py").write_text(WARNS)
+    notes = []
+
+    def watch(cohort, event):
+        notes.extend([event.text] if isinstance(event, Note) else [])
+
+    with Local.start(Resources(device="cpu", workers=2)) as workers:
+        run(study(mixer="own.py:Own"), store="w.sqlite", executor=workers, cohort=2, sinks=[watch], progress=False)
+    warned = [note for note in notes if "slow path" in note]
+    assert len(warned) == 1, "three cohorts in two workers warned"
+    assert warned[0].startswith("UserWarning: a slow path is taken: see the manual (")
+    assert "own.py:9)" in warned[0]
+    assert capfd.readouterr().err == "", "nothing reaches the screen past the progress display"
+
+
 def test_a_worker_that_is_silent_for_long_is_told_of_and_waited_for(here, monkeypatch):
     monkeypatch.setattr("recollect.study.executors.workers.SILENCE", 0.3)  # a new process takes longer to begin
     notes = []

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from recollect.bench.timing import Setting
+from recollect.bench.timing import Shape
 from recollect.mixers import MIXERS
 from recollect.models.model import build
 from recollect.store.frames import runs_frame
@@ -177,15 +177,15 @@ def test_a_searching_study_runs_merges_and_is_found_done_from_the_command_line(t
 
 def test_float32_is_as_measured_where_it_was_and_never_quicker_than_the_hardware():
     for mixer, measured in (("attention", 1.35), ("mamba", 1.81)):
-        assert step_time(Setting(mixer, precision="float32").runs(1)[0], 36) == pytest.approx(measured / 1e3, rel=0.1)
+        assert step_time(Shape(mixer, precision="float32").runs(1)[0], 36) == pytest.approx(measured / 1e3, rel=0.1)
     for machine in (H200, MACHINES["a100"]):
         for precision, peak in machine.peak.items():
-            wide = Setting("attention", width=2048, length=256, pairs=16, batch=256, precision=precision).runs(1)[0]
+            wide = Shape("attention", width=2048, length=256, pairs=16, batch=256, precision=precision).runs(1)[0]
             assert step_time(wide, 64, machine) > work_of(wide).step_flops / peak
 
 
 def test_an_a100_is_slower_by_at_least_its_memory_and_at_most_its_products():
-    run = Setting("attention", precision="bfloat16").runs(1)[0]
+    run = Shape("attention", precision="bfloat16").runs(1)[0]
     assert 4.8 / 2.04 < step_time(run, 64, MACHINES["a100"]) / step_time(run, 64) + 0.3 < 9.89 / 3.12 + 0.3
 
 
@@ -208,5 +208,5 @@ MEASURED = [  # mixer, setting, members, milliseconds per run and step: `recolle
 
 @pytest.mark.parametrize(("mixer", "setting", "members", "milliseconds"), MEASURED)
 def test_the_model_of_a_gpu_is_within_10_percent_of_what_was_measured(mixer, setting, members, milliseconds):
-    run = Setting(mixer, precision="bfloat16", **setting).runs(1)[0]
+    run = Shape(mixer, precision="bfloat16", **setting).runs(1)[0]
     assert step_time(run, members) == pytest.approx(milliseconds / 1000, rel=0.1)

@@ -24,7 +24,7 @@ if [ -z "$1" ]; then cat >> {log}; fi
 
 
 def study(width: int = 64, **train) -> Study:
-    fields = {"steps": 5000, "batch": 512, "precision": "bfloat16", "lr": "logspace(1e-4, 1e-2, 36)"} | train
+    fields = {"steps": 10_000, "batch": 512, "precision": "bfloat16", "lr": "logspace(1e-4, 1e-2, 36)"} | train
     return Study(task="mqar", model={"mixer": ["attention", "mamba"], "width": width, "layers": 2}, train=fields)
 
 
@@ -64,6 +64,16 @@ def test_the_load_of_a_cohort_grows_with_it_and_own_code_is_not_run_for_it(tmp_p
     own = Study(task="mqar", model={"mixer": "own.py:Own", "width": 8, "layers": 1}, train={"steps": 4}).runs()
     assert load_of(own).filled == 0.5
     assert longest_first([own, study().runs()[:2]])[1] is own
+
+
+def test_short_cohorts_share_a_gpu_because_their_steps_are_not_compiled():
+    short, long = (load_of(study(steps=steps).runs()[:6]) for steps in (3000, 10_000))
+    assert short.seconds == pytest.approx(36), "3,000 steps of 12 ms each, in which kernels are launched one by one"
+    assert long.seconds < 36, "a compiled step is a tenth of that"
+    assert short.filled < 0.2 < long.filled
+    assert workers_per_gpu([short] * 18, processors=16, memory=140 * GB) == 5
+    large = load_of(study(width=512, batch=4096, steps=200).runs()[:36])
+    assert large.filled == 1, "a GPU that is busy all the time is not shared, compiled or not"
 
 
 @pytest.fixture

@@ -19,19 +19,19 @@ def test_every_pair_is_asked_alike():
         assert even(first, 8)
 
 
-def test_the_mark_stands_anywhere():
+def test_the_mark_can_be_anywhere():
     task = Induction(length=34)
     assert even(task.batch(0, "train", 20_000).source - 1, 32)
 
 
-def test_selected_symbols_stand_anywhere():
+def test_selected_symbols_can_be_anywhere():
     task = SelectiveCopy(length=40, items=3)
     batch = task.batch(0, "train", 20_000)
     assert even(batch.source, 40)
     assert (batch.source.diff(dim=1) > 0).all()
 
 
-def test_noise_stands_anywhere_between_pairs():
+def test_noise_can_be_anywhere_between_pairs():
     batch = Noisy(length=24, pairs=4).batch(0, "train", 20_000)
     gaps = (batch.source - 1).sort(dim=1).values.diff(dim=1)
     assert gaps.min() == 2  # neighbours
@@ -42,7 +42,7 @@ def test_noise_stands_anywhere_between_pairs():
 
 @pytest.mark.parametrize(("pairs", "parts"), [(16, 4), (8, 4), (7, 3), (6, 3), (4, 2), (16, 8), (30, 8)])
 def test_no_part_of_a_key_tells_the_value(pairs, parts):
-    """The best that a model can do which looks at one part of the key: any of the values that stand beside it."""
+    """The best that a model can do which looks at one part of the key: any of the values beside it."""
     task = Compositional(pairs=pairs, parts=parts)
     batch = task.batch(0, "train", 2_000)
     keys = [batch.tokens[:, part : 3 * pairs : 3] for part in (0, 1)]

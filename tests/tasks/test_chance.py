@@ -1,6 +1,6 @@
 """`chance` has one meaning for all tasks: simulated here by a guess that sees what a row offers, and nothing else.
 
-And `seen_share`, by which a set of training rows that holds the test rows is told.
+And `seen_share`, which finds training rows that contain the test rows.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ def composed(task, row: Row):
 
 
 def grams(task, row: Row):
-    """The strings of k symbols that stand where the answer to a query can stand."""
+    """The strings of k symbols at the positions where an answer can be."""
     length, n, k, starts = task.length, task.n, task.k, task.length - task.n - task.k + 1
     sequence = row[0][1 : 1 + length]
     starts -= 3 * (task.variant == "jelassi")
@@ -53,7 +53,7 @@ def selected(task, row: Row):
 
 
 def fuzzy_values(task, row: Row):
-    """The tokens of the values in the first half of the pairs (each pair stands twice)."""
+    """The tokens of the values in the first half of the pairs (each pair occurs twice)."""
     half, pairs, found = task.vocab // 2, 0, []
     for before, token in zip([0, *row[0]], row[0], strict=False):
         pairs += before >= half > token
@@ -130,7 +130,7 @@ CASES: list[dict] = [
 def guessed(task: Task, row: Row, candidates: list) -> float:
     """How much of a row the guess of what it offers most often gets right."""
     offered, asked = OFFERED[task.kind](task, row)
-    if candidates:  # the most frequent strings hold parts of the query, which stands in every segment: no better
+    if candidates:  # the most frequent strings hold parts of the query, which is in every segment: no better
         return float(offered[0] in candidates)
     guess = Counter(offered).most_common(1)[0][0]
     return sum(guess == one for one in asked) / len(asked)
@@ -181,7 +181,7 @@ FEW: list[dict] = [
 
 
 @pytest.mark.parametrize("case", FEW, ids=lambda case: ",".join(f"{k}={v}" for k, v in case.items())[5:])
-def test_how_many_test_rows_stand_in_the_training_set(case):
+def test_how_many_test_rows_are_in_the_training_set(case):
     task = as_task(case)
     train = {row.tobytes() for row in task.batch(3, "train", 100_000).tokens.numpy()}
     test = [row.tobytes() for row in task.batch(3, "test", 2_000).tokens.numpy()]
@@ -192,5 +192,5 @@ def test_how_many_test_rows_stand_in_the_training_set(case):
 
 
 @pytest.mark.parametrize("kind", sorted(set(TASKS) - {"mixture", "parity", "modular"}))  # these have short strings too
-def test_no_test_row_of_a_default_setting_stands_in_the_training_set(kind):
+def test_no_test_row_of_a_default_setting_is_in_the_training_set(kind):
     assert as_task(kind).seen_share(100_000) == 0

@@ -7,10 +7,10 @@ from recollect.testing import Check, TaskConformance
 from recollect.testing.tasks import answerable
 
 KEYED = {"mqar", "ar", "induction", "noisy", "updating"}
-"""Those whose answer stands right after an earlier copy of the token it is read at."""
+"""Those whose answer comes right after an earlier copy of the token it is read at."""
 
 SOURCELESS = {"position", "words", "parity", "modular", "mad_memorization"}
-"""Those whose answers stand nowhere in the row: they are computed, or learnt."""
+"""Those whose answers do not occur in the row: they are computed, or learned."""
 
 
 class TestBuiltIn(TaskConformance):

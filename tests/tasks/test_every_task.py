@@ -23,9 +23,9 @@ def test_batches_are_what_they_say(task):
     further = batch.positions[:, 1:] - batch.positions[:, :-1] >= (not task.reads_at_once)
     in_order = further | ~batch.trained[:, 1:] | ~batch.trained[:, :-1]
     assert in_order.all()
-    stands = batch.source >= 0
-    assert torch.equal(batch.tokens.gather(1, batch.source.clamp(min=0))[stands], batch.answers[stands])
-    assert (batch.source <= batch.positions)[stands].all()  # an answer stands before it is read
+    has_source = batch.source >= 0
+    assert torch.equal(batch.tokens.gather(1, batch.source.clamp(min=0))[has_source], batch.answers[has_source])
+    assert (batch.source <= batch.positions)[has_source].all()  # the source comes before the position of reading
     assert batch.query.max() < task.row_length
     for tag in batch.tags.values():
         assert tag.dtype == torch.int64
@@ -43,7 +43,7 @@ def same(a: Batch, b: Batch) -> bool:
     return a.tags.keys() == b.tags.keys() and all(torch.equal(x, y) for x, y in pairs)
 
 
-def test_a_row_does_not_depend_on_its_company(task):
+def test_a_row_does_not_depend_on_the_others(task):
     rows = torch.tensor([5, 3, 900_000_000_000, 0, 4, 77, 1, 2])
     together = task.sample(rng.stream(42, "train", rows))
     turned = task.sample(rng.stream(42, "train", rows.flip(0)))

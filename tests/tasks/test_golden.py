@@ -1,4 +1,4 @@
-"""The data law of every task. If one of these changes, so has every past run of that task: raise the task's `version`."""
+"""Hashes of the rows of every task. If one of these changes, so has every past run of that task: raise the task's `version`."""
 
 import hashlib
 
@@ -49,7 +49,7 @@ GOLDEN: dict[str, tuple[dict, str]] = {
 }
 
 
-def law(fields: dict) -> str:
+def rows_hash(fields: dict) -> str:
     batch = as_task(fields).batch(42, "train", 64)
     hashed = hashlib.sha256()
     for tensor in (batch.tokens, batch.positions, batch.answers, batch.trained):
@@ -58,10 +58,10 @@ def law(fields: dict) -> str:
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_the_data_law_has_not_changed(name):
+def test_the_rows_have_not_changed(name):
     fields, expected = GOLDEN[name]
-    assert law(fields) == expected
+    assert rows_hash(fields) == expected
 
 
-def test_every_task_has_a_law():
+def test_every_task_has_a_hash():
     assert {fields["kind"] for fields, _ in GOLDEN.values()} == set(TASKS)

@@ -21,7 +21,7 @@ def test_every_next_token_is_trained_and_values_of_known_keys_are_scored():
         assert rows.scored[:, -1].all(), "the last pair is asked"
 
 
-def test_recall_draws_keys_alike_and_asks_any_of_those_that_stood_before():
+def test_recall_draws_keys_uniformly_and_queries_any_that_occurred_before():
     rows = batch("mad_recall")
     keys, values = rows.tokens[:, ::2], rows.tokens[:, 1::2]
     assert keys.shape[1] == values.shape[1] + 1 == 64
@@ -89,7 +89,7 @@ def test_compression_reads_the_whole_row_at_its_mark():
     assert (rows.tokens[:, -1] == 15).all()
 
 
-def test_a_blank_stands_before_any_item_alike_and_never_after_the_last():
+def test_a_blank_is_uniformly_before_any_item_and_never_after_the_last():
     rows = batch("mad_selective_copy")
     items = rows.source
     assert (items[:, -1] == 256 - 16 - 2).all()

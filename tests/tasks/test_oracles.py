@@ -1,6 +1,6 @@
 """Oracles: each reads the tokens of a row and nothing else, and solves it as the words of the task's source say.
 
-That they agree with the batches says at once that labels stand at the right places, that every question has an answer in
+Agreement with the batches shows that labels are at the right positions, that every question has an answer in
 its context, and that it has only one: the best possible accuracy is 1.
 """
 
@@ -51,7 +51,7 @@ def split(task, row: list[int]) -> list[tuple[int, str]]:
 
 
 def read(at: int, answer: str) -> Solution:
-    """An answer's letters and full stop, each read one token before it stands."""
+    """An answer's letters and full stop, each predicted from the token before it."""
     return {at + i: LETTERS.index(letter) for i, letter in enumerate(answer + ".")}
 
 
@@ -145,10 +145,10 @@ def solve_selective_copy(task, row: list[int]) -> Solution:
 
 
 def solve_noisy(task, row: list[int]) -> Solution:
-    heard = [token for token in row if token < task.vocab]
-    value = bindings(heard, task.pairs)
-    assert len(heard) == 3 * task.pairs
-    assert sorted(heard[2 * task.pairs :]) == sorted(value)
+    pairs_only = [token for token in row if token < task.vocab]
+    value = bindings(pairs_only, task.pairs)
+    assert len(pairs_only) == 3 * task.pairs
+    assert sorted(pairs_only[2 * task.pairs :]) == sorted(value)
     return {i: value[row[i]] for i in range(len(row) - task.pairs, len(row))}
 
 
@@ -245,7 +245,7 @@ def solve_hops(task, row: list[int]) -> Solution:
 
 
 def solve_mad_recall(task, row: list[int]) -> Solution:
-    """A value is known where its key stood before."""
+    """A value is known if its key occurred before."""
     solution: Solution = {}
     value: dict[int, int] = {}
     for i in range(0, len(row), 2):
@@ -263,7 +263,7 @@ def solve_mad_recall(task, row: list[int]) -> Solution:
 
 
 def solve_mad_fuzzy(task, row: list[int]) -> Solution:
-    """Motifs are runs of key tokens, then of value tokens; a value is asked where its key stood before."""
+    """Motifs are runs of key tokens, then of value tokens; a value is an answer if its key occurred before."""
     kinds = "".join(task.word(token)[0] for token in row)
     at, solution = len(kinds) - len(kinds.lstrip("p")), {}
     value: dict[tuple[int, ...], list[int]] = {}

@@ -67,7 +67,7 @@ def test_duplicates_are_those_of_the_released_sampler(segments, measured):
     assert chisquare(counts.numpy()).pvalue > 0.001
 
 
-def test_a_query_with_its_answer_stands_once_in_its_segment():
+def test_a_query_with_its_answer_occurs_once_in_its_segment():
     task = Duplicates(symbols=4, length=100, segments=2, n=2, k=3, variant="released")
     batch = task.batch(0, "test", 2_000)
     query = batch.tokens.gather(1, batch.query)

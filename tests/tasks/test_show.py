@@ -18,7 +18,7 @@ def printed(task: Task, width: int = 100, colour: bool = False, seed: int = 0, n
 
 
 def marked(text: str) -> dict[str, str]:
-    """Each mark's token, read off the lines: a line of marks stands under a line of tokens."""
+    """Each mark's token, read off the lines: a line of marks is under a line of tokens."""
     found = {}
     for words, marks in pairwise(text.splitlines()):
         if re.match(r" *\d+  ", words) and re.match(r"  +\S", marks):
@@ -36,7 +36,7 @@ def test_every_task_can_be_shown_within_the_width(kind, width):
 
 
 @pytest.mark.parametrize("task", [MQAR(), MQAR(length=512, pairs=64)])
-def test_marks_stand_under_their_tokens(task):
+def test_marks_are_under_their_tokens(task):
     marks, row = marked(printed(task)), task.batch(0, "show", 1)
     for number in range(1, task.pairs + 1):
         answer, at, source = (getattr(row, name)[0, number - 1].item() for name in ("answers", "positions", "source"))
@@ -61,7 +61,7 @@ def test_what_is_learned_but_not_scored_is_starred():
 def test_other_right_answers_and_padding_are_named():
     task = Duplicates(segments=3)
     grams = task.batch(0, "show", 1).candidates[0].tolist()
-    assert "As good: " + ", ".join(" ".join(map(task.word, gram)) for gram in grams) in printed(task)
+    assert "Equally right: " + ", ".join(" ".join(map(task.word, gram)) for gram in grams) in printed(task)
     row = Copy().batch(2, "show", 1).tokens[0]
     padding = len(row) - row.nonzero().max().item() - 1
     assert f"the last {padding} are padding" in printed(Copy(), seed=2)
@@ -83,3 +83,26 @@ def test_any_part_of_a_mixture_can_be_shown():
     )
     assert "row 1, part 1\n" in texts[1]
     assert re.search(r" a\d+ +b\d+ +v\d+", texts[2])  # each part in its own words
+
+
+def test_the_description_has_the_task_the_chance_and_the_tags():
+    text = printed(MQAR(pairs=4), width=200)
+    assert "Multi-query associative recall: K key-value pairs" in text
+    assert "Accuracy counts single answers; chance is 0.25: " in text
+    assert "Sliced by: gap, key, pairs." in text
+    assert "Accuracy counts whole rows" in printed(Copy())
+
+
+def test_long_lists_are_cut_and_what_is_only_trained_is_counted():
+    task = as_task("mad_recall")
+    row, text = task.batch(0, "show", 1), printed(task)
+    scored, trained = int(row.scored.sum()), int(row.trained.sum())
+    assert f"and {scored - 24} more" in text
+    assert f"Another {trained - scored} tokens count in the loss only." in text
+    assert f"?^{scored}" in text  # every scored answer is marked in the row
+    assert f"^{scored + 1}" not in text
+
+
+def test_copies_of_a_frequent_token_are_not_marked():
+    assert "!" not in printed(as_task("parity"))
+    assert "! same tokens as the question" in printed(Position(length=20))

@@ -328,9 +328,9 @@ class FoldsWrong(Sound):
         return _scaled(super().forward(x))[0] / len(x)
 
 
-def test_members_that_depend_on_their_company():
+def test_members_that_depend_on_the_others():
     message = broken("cohort", FoldsWrong)
-    assert message.startswith("output depends on company: among 2 and among 8 differ by ")
+    assert message.startswith("output depends on the other members: among 2 and among 8 it differs by ")
     assert "at member " in message
 
 

@@ -122,7 +122,7 @@ def broken(optimiser: Optimiser) -> list[str]:
 
 @pytest.mark.parametrize(
     ("faulty", "rule"),
-    [(Replaces, "in_place"), (Averages, "company"), (First, "own_numbers"), (OneRate, "rates"), (Forgets, "resumes"),
+    [(Replaces, "in_place"), (Averages, "other_members"), (First, "own_numbers"), (OneRate, "rates"), (Forgets, "resumes"),
      (Waits, "capturable"), (Understates, "outlined")],
 )  # fmt: skip
 def test_a_fault_is_found_by_its_rule(faulty, rule):

@@ -93,7 +93,9 @@ def test_unanswerable_query():
 def test_label_off_by_one():
     late = changed(positions=lambda b: b.source, answers=lambda b: b.tokens.gather(1, b.source))
     assert broken("alignment", late) == "off by one: every answer is the token fed where it is read"
-    assert broken("sources", late).startswith("the source is not before the place of reading: row 0, answer 0: source")
+    assert broken("sources", late).startswith(
+        "the source is not before the position where the answer is read: row 0, answer 0: source"
+    )
     assert broken("alignment", read_twice(2)).startswith("off by one: every answer is the token after the next")
     RULES["alignment"](read_twice(1)())
     wrong = read_twice(1, at=lambda rows: rows % 8 == 3)
@@ -119,7 +121,7 @@ class DrawsGlobally(Pairs):
         return super().sample(rng.stream(torch.randint(1000, ()), "any", stream.numbers))
 
 
-class SeesCompany(Pairs):
+class SeesOtherRows(Pairs):
     def sample(self, stream: Stream) -> Batch:
         return super().sample(rng.stream(stream.rows, "together", stream.numbers))
 
@@ -129,7 +131,7 @@ def test_ignored_seed():
     assert broken("seeds", IgnoresRow) == "all 64 rows hold the same tokens: the row is ignored"
     assert broken("seeds", DrawsGlobally).startswith("the same seed gives another batch: tokens: row ")
     assert broken("own_randomness", DrawsGlobally) == "sampling draws from the global generator of: torch"
-    assert broken("company", SeesCompany).startswith("row 0 drawn alone differs: tokens: row 0, column ")
+    assert broken("other_rows", SeesOtherRows).startswith("row 0 drawn alone differs: tokens: row 0, column ")
 
 
 def test_malformed_batches():

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recollect.bench.timing import timed
+from recollect.bench.timing import seconds_per_call
 from recollect.ops import external
 from recollect.ops.attention import attention, attention_definition
 from recollect.ops.channel_delta_rule import channel_delta_rule_definition, kda
@@ -36,7 +36,7 @@ PYTORCH, TRITON, FLA, MAMBA = "recollect, PyTorch", "recollect, Triton", "fla", 
 
 @dataclass(frozen=True)
 class Size:
-    """Sizes of the inputs: so many rows of `length` tokens, heads of `dim` channels."""
+    """The sizes of the inputs: rows of `length` tokens, heads of `dim` channels."""
 
     rows: int = 8
     length: int = 256
@@ -115,9 +115,9 @@ def _checked(
     device: torch.device,
 ) -> Checked:  # fmt: skip
     try:
-        found = run()
-        output, *gradients = [_error(a, b) for a, b in zip(found, expected, strict=True)]
-        seconds = timed(run, device)
+        results = run()
+        output, *gradients = [_error(a, b) for a, b in zip(results, expected, strict=True)]
+        seconds = seconds_per_call(run, device)
     except Exception as error:  # of any kind: it is the result
         return Checked(op, form, version, "fails", note=f"{type(error).__name__}: {error}".splitlines()[0])
     worst = max(gradients)
@@ -171,7 +171,7 @@ def _error(a: Tensor, b: Tensor) -> float:
 
 def _version(package: str) -> str:
     """The version of an installed package, or nothing."""
-    return next((found.version for found in metadata.distributions(name=package)), "")
+    return next((package.version for package in metadata.distributions(name=package)), "")
 
 
 # Inputs as mixers have them: queries and keys of length 1, gates between 0 and 1, decays that forget within the row.

@@ -1,8 +1,8 @@
 """How fast a machine trains: milliseconds per run and step, for cohorts of several sizes beside one run at a time.
 
 One run at a time is a plain loop: the model, torch.optim.AdamW, PyTorch's cross-entropy at the answers; no cohort, no
-kernels of ours, nothing compiled. Shares are of the largest cohort's step: sampling and optimiser are timed as they are, head
-and mixers alone with random inputs of their shapes; what is left is MLPs, norms and embeddings.
+kernels of ours, nothing compiled. Shares are of the largest cohort's step: sampling and optimiser are timed as they are, head and
+mixers alone on random inputs of their shapes; the rest is MLPs, norms and embeddings.
 
 The roofline is the larger of two times: operations over the rate of a large matrix product, and bytes over the rate of a large
 copy, both measured on the same machine right before. Operations are those of matrix products and scans, three times forward.
@@ -33,8 +33,8 @@ SECONDS = 0.5
 
 
 @dataclass(frozen=True)
-class Setting:
-    """A shape to be timed."""
+class Shape:
+    """The task, model and training of the runs to be timed."""
 
     mixer: Any
     width: int = 64
@@ -72,7 +72,7 @@ class Ceilings:
 
 @dataclass
 class Row:
-    """One cohort size of one setting."""
+    """One cohort size of one shape."""
 
     mixer: str
     width: int
@@ -89,12 +89,12 @@ class Row:
     ms: float
     """Milliseconds per run and step; NaN where memory was too small."""
     speedup: float = float("nan")
-    """Over one run at a time."""
+    """How many times faster than one run at a time."""
     first_step_s: float = float("nan")
     """Seconds to the end of the first step, compilation included."""
     memory_gib: float = float("nan")
     roofline: float = float("nan")
-    """The roofline's time over the time taken."""
+    """The roofline's time divided by the measured time."""
     sampling: float = float("nan")
     head: float = float("nan")
     mixers: float = float("nan")
@@ -113,44 +113,44 @@ def ceilings(device: torch.device) -> Ceilings:
     a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
     source = torch.randn(2**28 if cuda else 2**24, device=device)
     target = torch.empty_like(source)
-    product, copy = timed(lambda: a @ b, device), timed(lambda: target.copy_(source), device)
+    product, copy = seconds_per_call(lambda: a @ b, device), seconds_per_call(lambda: target.copy_(source), device)
     return Ceilings(2 * n**3 / product, 2 * source.numel() * source.element_size() / copy)
 
 
-def bench(setting: Setting, sizes: list[int], device: torch.device, best: Ceilings, compiled: bool) -> Iterator[Row]:
+def bench(shape: Shape, sizes: list[int], device: torch.device, best: Ceilings, compiled: bool) -> Iterator[Row]:
     """One run at a time, then each cohort size, smallest first; sizes that do not fit give a row without a time."""
-    alone = _one_at_a_time(setting, device)
-    yield _row(setting, 0, alone, alone, setting.runs(1)[0], best)
+    alone = _one_at_a_time(shape, device)
+    yield _row(shape, 0, alone, alone, shape.runs(1)[0], best)
     for members in sorted(sizes):
         try:
-            yield _cohort(setting, members, alone, device, best, compiled, last=members == max(sizes))
+            yield _cohort(shape, members, alone, device, best, compiled, last=members == max(sizes))
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
-            yield _row(setting, members, float("nan"), alone, setting.runs(1)[0], best)
+            yield _row(shape, members, float("nan"), alone, shape.runs(1)[0], best)
         _clear(device)
 
 
-def timed(step: Callable[[], object], device: torch.device) -> float:
+def seconds_per_call(step: Callable[[], object], device: torch.device) -> float:
     """Seconds per call: the median of three measurements, after a warm-up."""
 
-    def spell(calls: int) -> float:
+    def measure(calls: int) -> float:
         started = _now(device)
         for _ in range(calls):
             step()
         return (_now(device) - started) / calls
 
     step()
-    calls = max(1, int(SECONDS / 3 / max(spell(1), 1e-6)))
-    return sorted(spell(calls) for _ in range(3))[1]
+    calls = max(1, int(SECONDS / 3 / max(measure(1), 1e-6)))
+    return sorted(measure(calls) for _ in range(3))[1]
 
 
 def _cohort(
-    setting: Setting, members: int, alone: float, device: torch.device, best: Ceilings, compiled: bool, last: bool
+    shape: Shape, members: int, alone: float, device: torch.device, best: Ceilings, compiled: bool, last: bool
 ) -> Row:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    cohort = Cohort(setting.runs(members), device)
+    cohort = Cohort(shape.runs(members), device)
     if compiled:
         cohort.compile()
     number = iter(range(10**9))
@@ -163,32 +163,36 @@ def _cohort(
     first = _now(device) - started
     for _ in range(WARM + 1):  # then, on a GPU, a step is recorded as a graph
         step()
-    row = _row(setting, members, timed(step, device) / members, alone, cohort.runs[0], best)
+    row = _row(shape, members, seconds_per_call(step, device) / members, alone, cohort.runs[0], best)
     row.first_step_s = first
     if device.type == "cuda":
         row.memory_gib = torch.cuda.max_memory_allocated(device) / 2**30
     if last:
         whole = row.ms / 1000 * members
-        row.sampling = timed(lambda: cohort.feed(next(number)).map(lambda x: x[cohort.members.seed_of]), device) / whole
-        row.head = timed(_head(cohort), device) / whole
-        row.mixers = timed(_mixers(cohort), device) / whole
+        row.sampling = (
+            seconds_per_call(lambda: cohort.feed(next(number)).map(lambda x: x[cohort.members.seed_of]), device) / whole
+        )
+        row.head = seconds_per_call(_head(cohort), device) / whole
+        row.mixers = seconds_per_call(_mixers(cohort), device) / whole
         inputs = cohort.inputs(0)
-        found = list(cohort.gradients(inputs))
-        row.optimiser = timed(lambda: [cohort.move(*members, inputs) for members in found], device) / whole
+        gradients = list(cohort.gradients(inputs))
+        row.optimiser = (
+            seconds_per_call(lambda: [cohort.move(*members, inputs) for members in gradients], device) / whole
+        )
     return row
 
 
-def _row(setting: Setting, members: int, seconds: float, alone: float, run: RunSpec, best: Ceilings) -> Row:
+def _row(shape: Shape, members: int, seconds: float, alone: float, run: RunSpec, best: Ceilings) -> Row:
     floor = max(work_of(run).step_flops / best.flops, step_bytes(run) / best.bytes)
     return Row(
-        run.model.title, setting.width, setting.length, setting.pairs, setting.batch, setting.layers, setting.mlp,
-        setting.precision, setting.optimiser, members, seconds * 1000, alone / seconds, roofline=floor / seconds,
+        run.model.title, shape.width, shape.length, shape.pairs, shape.batch, shape.layers, shape.mlp,
+        shape.precision, shape.optimiser, members, seconds * 1000, alone / seconds, roofline=floor / seconds,
     )  # fmt: skip
 
 
-def _one_at_a_time(setting: Setting, device: torch.device) -> float:
-    """Seconds a step takes in a plain loop."""
-    run = setting.runs(1)[0]
+def _one_at_a_time(shape: Shape, device: torch.device) -> float:
+    """Seconds per step of a plain loop."""
+    run = shape.runs(1)[0]
     model = build(run.model, run.task.vocabulary, run.row_length, seed=0).to(device)
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
     seeds, number = torch.tensor([0], device=device), iter(range(10**9))
@@ -196,7 +200,7 @@ def _one_at_a_time(setting: Setting, device: torch.device) -> float:
     def step() -> None:
         rows = training_rows(run.train, seeds, next(number))
         batch = sample(run.task, seeds, "train", rows).map(lambda x: x[0])
-        with torch.autocast(device.type, torch.bfloat16, enabled=setting.precision == "bfloat16"):
+        with torch.autocast(device.type, torch.bfloat16, enabled=shape.precision == "bfloat16"):
             logits = model(batch.tokens, batch.positions)
         loss = nn.functional.cross_entropy(logits.float().flatten(0, 1), batch.answers.flatten())
         optimiser.zero_grad()
@@ -205,7 +209,7 @@ def _one_at_a_time(setting: Setting, device: torch.device) -> float:
 
     with warnings.catch_warnings():  # its norms have no fused form in mixed precision, and a plain loop needs none
         warnings.filterwarnings("ignore", message="Mismatch dtype between input and weight")
-        return timed(step, device)
+        return seconds_per_call(step, device)
 
 
 def _head(cohort: Cohort) -> Callable[[], object]:
@@ -228,8 +232,8 @@ def _head(cohort: Cohort) -> Callable[[], object]:
 def _mixers(cohort: Cohort) -> Callable[[], object]:
     """Every layer's mixer, forward and backward, on random inputs; compiled where the cohort is."""
     run, members = cohort.runs[0], cohort.members.places
-    shape = (members, run.train.batch, run.task.row_length, run.model.width)
-    x = torch.randn(shape, device=cohort.device, requires_grad=True)
+    size = (members, run.train.batch, run.task.row_length, run.model.width)
+    x = torch.randn(size, device=cohort.device, requires_grad=True)
     parts: list[tuple[Callable, dict[str, Tensor]]] = []
     for name, module in cohort.model.named_modules():
         if name.endswith(".mixer"):

@@ -4,6 +4,7 @@ import atexit
 import os
 import signal
 import sys
+import textwrap
 import threading
 from contextlib import suppress
 from typing import Annotated, Any
@@ -27,6 +28,28 @@ class _Plain(Console):
         if not text.isprintable():
             text = "".join(letter if letter.isprintable() or letter in "\n\t" else _escape(letter) for letter in text)
         return super().render_str(text, **options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*map(self._fitting, objects), **options)
+
+    def _fitting(self, shown: Any) -> Any:
+        """A table as it is; as a list, a row after another, where its numbers would have to be broken into several lines."""
+        from rich.table import Table
+
+        if not isinstance(shown, Table):
+            return shown
+        for column in shown.columns:
+            if column.justify == "right":
+                column.min_width = max((len(str(cell)) for cell in column.cells), default=0)
+        if self.measure(shown, options=self.options.update(width=10_000)).minimum <= self.width:
+            return shown
+        names = [str(column.header) for column in shown.columns]
+        lines = [str(shown.title)] if shown.title else []
+        for first, *rest in zip(*(map(str, column.cells) for column in shown.columns), strict=True):
+            told = [f"{name}: {cell}" for name, cell in zip(names[1:], rest, strict=True) if cell not in ("", "-")]
+            indent = {"initial_indent": "  ", "subsequent_indent": "  "}
+            lines += [first, *textwrap.wrap("; ".join(told), self.width, **indent)]
+        return self.render_str("\n".join(lines))
 
 
 def _escape(letter: str) -> str:

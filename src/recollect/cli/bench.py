@@ -40,7 +40,7 @@ def bench(
     import pandas as pd
     import torch
 
-    from recollect.bench.timing import Row, Setting, ceilings
+    from recollect.bench.timing import Row, Shape, ceilings
     from recollect.bench.timing import bench as measure
     from recollect.cli.tables import bench_table
     from recollect.store.frames import write
@@ -61,7 +61,7 @@ def bench(
     )
     rows: list[Row] = []
     for mixer, name in product(mixers or ["attention"], names):
-        setting = Setting(mixer, width, length, pairs, batch, vocab, layers, mlp, chosen, name)
+        setting = Shape(mixer, width, length, pairs, batch, vocab, layers, mlp, chosen, name)
         with console.status(f"timing {mixer} with {name}"):
             for row in measure(setting, cohort or [1, 4, 12, 36, 128], place, best, compiled and cuda):
                 rows.append(row)

@@ -25,7 +25,10 @@ def failures(
     if run and not last:
         raise SpecError(f"no run {run!r} has failed in {store}; `recollect failures` lists those that have")
     if not last:
-        console.print(f"no run has failed in {store}" + ("" if ended else " that has not ended since"))
+        console.print(
+            f"no run has failed in {store}"
+            + ("" if ended else "; --ended also lists attempts of runs that ended later")
+        )
         return
     errors: dict[tuple[str, str], list] = {}
     for one in last.values():

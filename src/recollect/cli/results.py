@@ -69,15 +69,16 @@ def results(
         console.print(f"{len(frame)} rows written to {to}")
         return
     if form == "csv":
-        text = io.StringIO()
-        frames.write_csv(frame, text)
-        console.print(text.getvalue(), end="", soft_wrap=True)
+        file = io.StringIO()
+        frames.write_csv(frame, file)
+        console.print(file.getvalue(), end="", soft_wrap=True)
     elif form != "table":
         console.print(formatted(summary_text(frame), form), soft_wrap=True)
     elif rows == 0:
         console.print("no run that has ended meets the conditions")
     else:
-        console.print(text_table(summary_text(frame)) if summary else results_table(frame))
+        text = summary_text(frame) if summary else None
+        console.print(results_table(frame) if text is None else text_table(text, list(text)[1:]))
         if len(frame) < rows:
             which = "last" if newest else "first"
             console.print(

@@ -13,6 +13,9 @@ def status(store: StoreOption = DEFAULT_STORE) -> None:
     from recollect.store.store import Store
 
     opened = Store(store)
+    if not opened.studies():
+        console.print(f"no study in {store} yet: recollect run STUDY.yaml trains one")
+        return
     table = Table("study", title=str(opened.path), title_justify="left")
     for heading in ("runs", "ended", "diverged", "failed", "left", "in training", "steps", "best so far"):
         table.add_column(heading, justify="right")

@@ -1,5 +1,6 @@
 """Results as tables for a terminal."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -58,8 +59,7 @@ def _facts(record: Any) -> dict[str, str]:
 def kernels_table(found: pd.DataFrame) -> Table:
     """Every form of each op: right or wrong here, by how much, and milliseconds of a forward and backward pass."""
     table = Table("op", "form", "version", "here", title="kernels against definitions in float64", title_justify="left")
-    for heading in ("error", "of gradients", "ms per pass"):
-        table.add_column(heading, justify="right")
+    _right(table, "error", "of gradients", "ms per pass")
     table.add_column("why not")
     styles = {"right": "green", "wrong": "bold red", "fails": "bold red", "not here": "dim"}
     rows = found.to_dict("records")
@@ -75,8 +75,7 @@ def kernels_table(found: pd.DataFrame) -> Table:
 def comparison_table(records: list[dict[str, Any]], title: str) -> Table:
     """Every model's best accuracy (mean over seeds), its window, and how soon a run of it ended as solved."""
     table = Table("model", title=title, title_justify="left")
-    for heading in ("layers", "best accuracy", "window, decades", "from", "to", "99 % after", "parameters", "trained"):
-        table.add_column(heading, justify="right")
+    _right(table, "layers", "best accuracy", "window, decades", "from", "to", "99 % after", "parameters", "trained")
     for i, row in enumerate(records):
         edges = [f"{row[edge]:.1e}" if row["decades"] else "-" for edge in ("low", "high")]
         steps = "-" if pd.isna(row["step"]) else f"{row['step']:.0f} steps"
@@ -136,14 +135,18 @@ def results_table(frame: pd.DataFrame) -> Table:
     shown = pd.DataFrame(frame, columns=columns).set_axis(
         [name.removeprefix("train.") for name in columns], axis="columns"
     )
-    return text_table(shown.map(lambda v: f"{v:.4g}" if isinstance(v, float) else str(v)))
+    numbers = [name for name in shown if pd.api.types.is_numeric_dtype(shown[name])]
+    return text_table(shown.map(lambda v: f"{v:.4g}" if isinstance(v, float) else str(v)), numbers)
 
 
-def text_table(frame: pd.DataFrame) -> Table:
-    """A frame of text, as it is."""
+def text_table(frame: pd.DataFrame, numbers: Sequence[str]) -> Table:
+    """A frame of text, as it is; its columns of `numbers` stand to the right, unbroken."""
     table = Table()
     for column in frame:
-        table.add_column(str(column), overflow="fold")
+        if column in numbers:
+            _right(table, str(column))
+        else:
+            table.add_column(str(column), overflow="fold")
     for values in frame.itertuples(index=False):
         table.add_row(*values)
     return table
@@ -152,7 +155,7 @@ def text_table(frame: pd.DataFrame) -> Table:
 def beside_table(table: pd.DataFrame, first: str, second: str) -> Table:
     """Two studies side by side: accuracy, best rate and window of each configuration in both."""
     shown = _table(f"{first} (A) and {second} (B)", "configuration")
-    _right(shown, "accuracy A", "accuracy B", "B less A", "best rate A", "best rate B", "window A", "window B")
+    _right(shown, "accuracy A", "accuracy B", "B − A", "best rate A", "best rate B", "window A", "window B")
     for row in table.to_dict("records"):
         cells = [f"{row['best_a']:.3f}", f"{row['best_b']:.3f}", f"{row['difference']:+.3f}"]
         cells += [f"{row[f'best_lr_{side}']:.1e}" for side in "ab"]
@@ -187,8 +190,7 @@ def number(x: float | None) -> str:
 def reproduction_plan_table(title: str, made: "dict[str, Plan]", device: str) -> Table:
     """What the studies of a reproduction will cost."""
     table = Table("study", title=f"{title}, on {device}", title_justify="left")
-    for heading in ("runs", "done", "left", "hours", "rate from"):
-        table.add_column(heading, justify="right")
+    _right(table, "runs", "done", "left", "hours", "rate from")
     for name, plan in made.items():
         basis = ", ".join(dict.fromkeys(part.basis for part in plan.parts))
         counts = (f"{plan.total('runs'):,.0f}", f"{plan.total('done'):,.0f}", f"{plan.left:,}")
@@ -234,8 +236,7 @@ def mad_table(found: pd.DataFrame, mixer: str, quick: bool) -> Table:
 
     reported = PUBLISHED.get(mixer, {})
     table = Table("task", title=f"MAD: {mixer}" + (", baselines only" if quick else ""), title_justify="left")
-    for heading in ("accuracy", "settings", "published, all settings"):
-        table.add_column(heading, justify="right")
+    _right(table, "accuracy", "settings", "published, all settings")
     rows = {row["task.kind"]: row for row in found.to_dict("records")}
     for task in TASKS:
         own = (f"{rows[task]['accuracy']:.3f}", str(rows[task]["settings"])) if task in rows else ("-", "0")

@@ -29,6 +29,9 @@ def watch(
     from recollect.store.store import Store
 
     opened = Store(store)
+    if not opened.studies():
+        console.print(f"no study in {store} yet: recollect run STUDY.yaml trains one")
+        return
     began = None
     with Live(console=console, auto_refresh=False, transient=False) as live:
         while True:

@@ -13,4 +13,4 @@ NEEDLES: dict[str, type[Question]] = {
 }
 QUESTIONS: dict[str, type[Question]] = {"copy": Copy, "ngram": Lookup, "phonebook": PhoneBook, "ar": Recall, **NEEDLES}
 GROUPS = {"needle": list(NEEDLES)}
-"""Names that stand for several questions."""
+"""Names for several questions at once."""

@@ -17,11 +17,11 @@ FORMS = ("text", "tokens")
 
 
 def as_tokens(name: str, question: Question, usable: Sequence[int], start: list[int], seed: int, rows: int) -> Batch:
-    """Every word and mark of a row is a token of its own, drawn anew for each row from the `usable` ones."""
+    """Rows in which every word and mark is one token, drawn for each row from the `usable` ones."""
     marks = len(set(question.tokens.values()))
-    place, needed = {}, marks
+    first, needed = {}, marks
     for kind, count in question.needs().items():
-        place[kind], needed = needed, needed + count
+        first[kind], needed = needed, needed + count
     if needed > len(usable):
         raise SpecError(
             f"{name} at length {question.length} with {question.shots} shots needs {needed} different tokens, and the "
@@ -32,7 +32,7 @@ def as_tokens(name: str, question: Question, usable: Sequence[int], start: list[
 
     def written(items: list[Item], tokens: list[int]) -> list[int]:
         numbers = (
-            question.tokens.get(item, -1) if isinstance(item, str) else place[item[0]] + item[1] for item in items
+            question.tokens.get(item, -1) if isinstance(item, str) else first[item[0]] + item[1] for item in items
         )
         return [tokens[number] for number in numbers if number >= 0]
 
@@ -46,16 +46,15 @@ def as_tokens(name: str, question: Question, usable: Sequence[int], start: list[
 
 
 def as_text(name: str, question: Question, tokenizer: Any, start: list[int], seed: int, rows: int) -> Batch:
-    """The question in words, encoded whole; an answer's tokens are those between its prompt's and what comes after."""
+    """Rows of text, encoded as a whole; an answer's tokens are those between its prompt's and what follows."""
     encoded = []
     for row in texts(name, question, seed, rows):
         whole = _encode(tokenizer, "".join(prompt + answer for prompt, answer, _ in row))
         text, end, parts = "", 0, []
         for number, (prompt, answer, tenth) in enumerate(row, 1):
             text, before = text + prompt, end
-            begin = _shared(
-                _encode(tokenizer, text), whole
-            )  # a tokenizer may join the end of one and the beginning of the next
+            # a tokenizer may join the end of one part and the beginning of the next
+            begin = _shared(_encode(tokenizer, text), whole)
             text += answer
             end = len(whole) if number == len(row) else _shared(_encode(tokenizer, text), whole)
             if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in whole[begin:end]:
@@ -74,12 +73,12 @@ def _encode(tokenizer: Any, text: str) -> list[int]:
 
 
 def _shared(head: list[int], whole: list[int]) -> int:
-    """How many tokens two rows begin with alike."""
+    """The length of the longest common prefix of two rows."""
     return next((i for i, (a, b) in enumerate(zip(head, whole, strict=False)) if a != b), min(len(head), len(whole)))
 
 
 def texts(name: str, question: Question, seed: int, rows: int) -> list[list[tuple[str, str, int]]]:
-    """The rows of a question: of each part the prompt, the answer, and the tenth of the context that the answer is in."""
+    """The rows of a question; each part is a prompt, an answer, and the tenth of the context that has the answer."""
     draw = _streams(name, seed, rows)
     words: dict[str, list[list[int]]] = {}
     for kind, count in question.needs().items():
@@ -108,11 +107,11 @@ def _streams(name: str, seed: int, rows: int) -> Callable[[str], Stream]:
 
 
 Parts = list[tuple[list[int], list[int], int]]
-"""A row: of each part the prompt, the answer and the tenth."""
+"""A row: the prompt, the answer and the tenth of each part."""
 
 
 def _batch(rows: list[Parts], start: list[int]) -> Batch:
-    """Rows as one batch, padded on the right, where a causal model does not look. An answer token is read one token before it."""
+    """Rows as one batch, padded on the right, which a causal model does not see. An answer is read one token before it."""
     fed, columns = [], []
     for parts in rows:
         tokens, read = list(start), []
@@ -122,12 +121,12 @@ def _batch(rows: list[Parts], start: list[int]) -> Batch:
             tokens += answer
         fed.append(torch.tensor(tokens[:-1]))  # nothing is read at the last token
         columns.append(torch.tensor(read))  # (answers, 3)
-    there = pad_sequence([torch.ones(len(read), dtype=torch.bool) for read in columns], batch_first=True)
+    is_answer = pad_sequence([torch.ones(len(read), dtype=torch.bool) for read in columns], batch_first=True)
     positions, answers, tenth = pad_sequence(columns, batch_first=True).unbind(-1)
-    number = torch.arange(there.shape[1]).expand_as(there)
-    tags = {"token": number.where(there, -1), "tenth": tenth.where(there, -1)}
+    number = torch.arange(is_answer.shape[1]).expand_as(is_answer)
+    tags = {"token": number.where(is_answer, -1), "tenth": tenth.where(is_answer, -1)}
     nowhere = torch.full((len(rows), 1), -1)
     return Batch(
         pad_sequence(fed, batch_first=True), positions, answers, query=nowhere, source=nowhere.expand_as(answers),
-        trained=there, tags=tags,
+        trained=is_answer, tags=tags,
     )  # fmt: skip

@@ -23,4 +23,4 @@ LEXICON: dict[str, Sequence[str | int]] = {
     "number": range(1_000_000, 10_000_000),
     "group": [f"{number:04x}" for number in range(2**16)],
 }
-"""By kind of word, those there are; plain words are of two syllables and mean nothing."""
+"""The words of each kind. Plain words are two syllables without a meaning."""

@@ -97,12 +97,12 @@ class HuggingFace(LanguageModel):
         head, inner = self.model.get_output_embeddings(), self.model.base_model
         self.split = False
         if head is not None and inner is not self.model:
-            found = head(self._hidden(tokens))
-            self.split = found.shape == logits.shape and torch.allclose(found, logits, rtol=1e-4, atol=near)
+            from_head = head(self._hidden(tokens))
+            self.split = from_head.shape == logits.shape and torch.allclose(from_head, logits, rtol=1e-4, atol=near)
 
 
 def open_exported(folder: str | Path, device: str = "auto", trust: bool = False) -> Exported:
-    """A model from a folder that `recollect export` made; `trust`: code of its own in the folder is imported."""
+    """A model from a folder that `recollect export` made; with `trust`, code in the folder may be imported."""
     return Exported(_folder(folder), torch.device(choose_device(device)), trust)
 
 
@@ -115,15 +115,12 @@ def open_hf(model: str | Path, device: str = "auto", precision: str = "float32")
     name = folder.resolve().name if Path(model).is_dir() else str(model)
     if not (folder / "config.json").is_file():
         hint = " (it is an exported run: leave out --hf)" if (folder / "spec.json").is_file() else ""
-        raise SpecError(f"{model} holds no Hugging Face model: it has no config.json{hint}")
+        raise SpecError(f"{model} has no Hugging Face model: it has no config.json{hint}")
     transformers = _extra("transformers")
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     where, dtype = torch.device(choose_device(device)), PRECISIONS[precision]
-    safely = {
-        "local_files_only": True,
-        "trust_remote_code": False,
-    }  # by default transformers asks, and may run code
+    safely = {"local_files_only": True, "trust_remote_code": False}  # by default transformers may run code
     try:
         loaded = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **safely)
         has_one = any((folder / name).is_file() for name in _TOKENIZERS)
@@ -156,7 +153,7 @@ def _downloaded(name: str) -> Path:
     except Exception as error:  # no network, no such model, a model behind a licence: each has an error of its own
         reason = " ".join(str(error).split())[:200]
         raise SpecError(
-            f"no folder {name!r} on this machine, and no model of that name can be had from the Hugging Face Hub: "
+            f"no folder {name!r} on this machine, and no model of that name can be loaded from the Hugging Face Hub: "
             f"{type(error).__name__}: {reason}"
         ) from None
 

@@ -1,8 +1,8 @@
 """Needles in a haystack: facts hidden in filler text, and questions about them, in the settings of RULER (Hsieh et al. 2024).
 
-A fact is "The number of KEY is VALUE."; the filler is one sentence over and over, or words drawn at random. RULER fills with
-essays there, which are not shipped here. As tokens a fact is two tokens, the key and the value, or nine where the value is long.
-The wording is ours.
+A fact is "The number of KEY is VALUE."; the filler is one repeated sentence, or words drawn at random. Where RULER
+fills with essays, which are not shipped here, these questions fill with random words. As tokens a fact is two tokens, the key and
+the value, or nine where the value is long. The wording is ours.
 """
 
 from typing import ClassVar
@@ -32,7 +32,7 @@ class Needle(Question):
     asked: ClassVar = 1
     """How many of the keys are asked for, one after another."""
     repeated: ClassVar = False
-    """Whether the filler is one sentence over and over."""
+    """Whether the filler is one repeated sentence."""
     long: ClassVar = False
     """Whether a value is 32 hexadecimal digits and not a number of seven digits."""
 
@@ -43,18 +43,20 @@ class Needle(Question):
 
     def rows(self, draw: Draw) -> list[Row]:
         facts = self.keys * self.values
-        places = draw("places").integers(facts, 0, self.length + 1).sort(-1).values.tolist()  # before which filler word
-        owners = draw("keys").order(facts).tolist()  # of each fact in the text, in the order in which they stand
+        positions = (
+            draw("places").integers(facts, 0, self.length + 1).sort(-1).values.tolist()
+        )  # before which filler word
+        owners = draw("keys").order(facts).tolist()  # the key of each fact, in the order of the text
         filler = draw("filler").integers(self.length, 0, twice_root(self.length)).tolist()
         asked = draw("asked").order(self.keys)[:, : self.asked].tolist()
-        return [self._row(*parts) for parts in zip(places, owners, filler, asked, strict=True)]
+        return [self._row(*parts) for parts in zip(positions, owners, filler, asked, strict=True)]
 
-    def _row(self, places: list[int], owners: list[int], filler: list[int], asked: list[int]) -> Row:
+    def _row(self, positions: list[int], owners: list[int], filler: list[int], asked: list[int]) -> Row:
         keys = [fact % self.keys for fact in owners]
         prompt: list[Item] = ["begin"]
         for at in range(self.length + 1):
-            for fact, (place, key) in enumerate(zip(places, keys, strict=True)):
-                if place == at:
+            for fact, (position, key) in enumerate(zip(positions, keys, strict=True)):
+                if position == at:
                     prompt += ["fact", ("word", key), "is", *self._value(fact), "stop"]
             if at < self.length:
                 word: Item = f"noise {at % len(_NOISE)}" if self.repeated else ("word", self.keys + filler[at])
@@ -63,7 +65,7 @@ class Needle(Question):
         for key in asked:
             prompt += ["ask", ("word", key), "is"]
             for fact in [fact for fact, owner in enumerate(keys) if owner == key]:
-                parts.append(Part(prompt, self._value(fact), min(9, 10 * places[fact] // self.length)))
+                parts.append(Part(prompt, self._value(fact), min(9, 10 * positions[fact] // self.length)))
                 prompt = []
         return Row(parts)
 
@@ -93,7 +95,7 @@ class ManyKeys(Needle):
 
 
 class ManyValues(Needle):
-    """Four facts with the same key; all values are asked for, in the order in which they stand."""
+    """Four facts with the same key; all values are asked for, in the order of the text."""
 
     values: ClassVar = 4
 

@@ -1,4 +1,4 @@
-"""Accuracy against length, and against the place in the answer and in the context."""
+"""Accuracy against length, and against the position in the answer and in the context."""
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -8,30 +8,30 @@ from recollect.evaluation.score import Evaluation
 from recollect.figures.looks import look
 from recollect.figures.style import add_caption, new_figure, style
 
-_AXES = {"token": "token of the answer", "tenth": "tenth of the context it stands in"}
+_AXES = {"token": "token of the answer", "tenth": "tenth of the context that has it"}
 _PANELS = 2
-"""Tags drawn at most a task: rows of panels beyond that say little."""
+"""The most tags that are drawn per task."""
 
 
-def evaluation_figure(found: Evaluation, title: str) -> Figure:
-    """On top all tasks by length; under it, a row per task, accuracy by tag, a line per length."""
-    tasks = list(dict.fromkeys(found.accuracy["task"]))
+def evaluation_figure(evaluation: Evaluation, title: str) -> Figure:
+    """The accuracy of all tasks by length, and below it a row per task: accuracy by tag, a line per length."""
+    tasks = list(dict.fromkeys(evaluation.accuracy["task"]))
     with style():
         figure = new_figure(8.0, 3.2 + 2.3 * len(tasks))
         grid = figure.add_gridspec(1 + len(tasks), _PANELS, height_ratios=[1.3, *[1.0] * len(tasks)])
-        _lengths(figure.add_subplot(grid[0, :]), found.accuracy, tasks)
+        _lengths(figure.add_subplot(grid[0, :]), evaluation.accuracy, tasks)
         for row, task in enumerate(tasks, 1):
-            points = found.positions.query("task == @task")
+            points = evaluation.positions.query("task == @task")
             values: dict[str, set[int]] = {}
             for tag, value in zip(points["tag"], points["value"], strict=True):
                 values.setdefault(tag, set()).add(value)
-            varying = [tag for tag, there in values.items() if len(there) > 1]
+            varying = [tag for tag, own in values.items() if len(own) > 1]
             for column, tag in enumerate(varying[:_PANELS]):
                 axes = figure.add_subplot(grid[row, column])
-                _places(axes, points.query("tag == @tag"))
+                _by_value(axes, points.query("tag == @tag"))
                 axes.set(title=task, xlabel=_AXES.get(tag, tag), ylabel="tokens right", ylim=(-0.03, 1.03))
         figure.suptitle(title)
-        add_caption(figure, _caption(found.accuracy))
+        add_caption(figure, _caption(evaluation.accuracy))
     return figure
 
 
@@ -49,7 +49,7 @@ def _lengths(axes, accuracy: pd.DataFrame, tasks: list[str]) -> None:
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def _places(axes, points: pd.DataFrame) -> None:
+def _by_value(axes, points: pd.DataFrame) -> None:
     for i, (length, curve) in enumerate(points.groupby("length")):
         of_length = {**look(i), "marker": "." if len(curve) < 40 else ""}
         axes.plot(curve["value"], curve["accuracy"], label=f"{length}" if length else "as trained", **of_length)
@@ -60,7 +60,7 @@ def _places(axes, points: pd.DataFrame) -> None:
 def _caption(accuracy: pd.DataFrame) -> str:
     first = accuracy.iloc[0]
     return (
-        f"{first['model']}: {first['rows']} rows a point, written as {', '.join(accuracy['form'].unique())}, "
+        f"{first['model']}: {first['rows']} rows per point, written as {', '.join(accuracy['form'].unique())}, "
         f"{max(accuracy['shots'])} solved examples before each (needles: none). Top: answers right, averaged over the rows, with "
         "95 % interval. Below: single tokens, each after the right ones before it."
     )

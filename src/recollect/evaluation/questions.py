@@ -25,12 +25,12 @@ Draw = Callable[[str], Stream]
 
 @dataclass(frozen=True)
 class Part:
-    """What the model is given, and what it should go on with."""
+    """A prompt and the right continuation."""
 
     prompt: list[Item]
     answer: list[Item]
     tenth: int = -1
-    """In which tenth of the context the answer stands; -1 where it is the whole context."""
+    """Which tenth of the context has the answer; -1 where it is the whole context."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Copy(Question):
 
 
 class Lookup(Question):
-    """The three words that follow two given ones, which stand once in a text of few different words."""
+    """The three words that follow two given ones, which occur once in a text of few different words."""
 
     text: ClassVar = {"begin": "Text:", "find": "\nFind:", "next": "\nNext:", "gap": " ", "end": "\n\n"}
     tokens: ClassVar = {"begin": 0, "find": 0}
@@ -98,18 +98,18 @@ class Lookup(Question):
         task, shots = self._task, []
         for shot in range(self.shots + 1):  # each with words of its own
             batch = task.sample(draw(f"example {shot}"))
-            first = SYMBOLS - shot * task.alphabet  # what makes a symbol the number of a word
+            first = SYMBOLS - shot * task.alphabet  # subtracted from a symbol, it gives the number of a word
             text = batch.tokens[:, 1 : 1 + self.length] - first
             query = batch.tokens.gather(1, batch.query) - first
             shots.append([x.tolist() for x in (text, query, batch.answers - first)])
-        places = batch.tags["place"][:, 0].tolist()
+        starts = batch.tags["place"][:, 0].tolist()
         rows = []
-        for i, place in enumerate(places):
+        for i, start in enumerate(starts):
             examples = [
                 (["begin", *_words(text[i]), "find", *_words(query[i]), "next"], _words(answer[i]))
                 for text, query, answer in shots
             ]
-            rows.append(_after_examples(examples, 10 * place // self.length))
+            rows.append(_after_examples(examples, 10 * start // self.length))
         return rows
 
 
@@ -195,5 +195,5 @@ def _after_examples(examples: list[tuple[list[Item], list[Item]]], tenth: int = 
 
 
 def twice_root(n: int) -> int:
-    """So few that each comes again and again among n, so many that pairs of them rarely do."""
+    """A number of different words: few enough that each recurs among n words, enough that pairs of them rarely do."""
     return 2 * math.ceil(math.sqrt(n))

@@ -1,6 +1,6 @@
 """Asks a model questions and counts the right answers.
 
-One pass scores a row: fed the right answer, a model whose likeliest token is right at every place would have decoded just
+One pass scores a row: fed the right answer, a model whose likeliest token is right at every position would have decoded just
 that answer greedily, and one that errs somewhere would have erred there or before. So the share of exact rows is that of
 greedy decoding. The share of single tokens is not: after an error, greedy decoding goes on from its own mistake.
 """
@@ -27,7 +27,7 @@ _TOKENS = 2**14
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was found."""
+    """The accuracy of a model, by task and length, and by position."""
 
     accuracy: pd.DataFrame
     """One row per task and length: `accuracy` is the share of right answer tokens, averaged over the rows (of an exported model's
@@ -48,7 +48,7 @@ def evaluate(
     watch: Callable[[str, int], None] = lambda *_: None,
 ) -> Evaluation:
     """Ask a model tasks at lengths. Left out: its own task where it has one, else all; 16 and 64; text where it has a
-    tokenizer. `needle` stands for all needle tasks."""
+    tokenizer. `needle` means all needle tasks."""
     own = isinstance(model, Exported)
     tasks = [name for task in tasks for name in GROUPS.get(task, [task])] or ([OWN] if own else list(QUESTIONS))
     for task in tasks:
@@ -61,7 +61,7 @@ def evaluate(
         raise SpecError(f"form {form!r}: {nearest(form, FORMS)}")
     if form == "text" and model.tokenizer is None:
         raise SpecError(f"{model.name} has no tokenizer, so it cannot be asked in text; choose --form tokens")
-    found, positions = [], []
+    accuracies, positions = [], []
     for task in tasks:
         for length in lengths or ([0] if task == OWN else [16, 64]):
             watch(task, length)
@@ -77,9 +77,9 @@ def evaluate(
                 batch, written = write(task, question, source, model.start, seed, rows), form
             right = score(model, batch)
             about = {"model": model.name, "task": task, "form": written, "length": length, "shots": given}
-            found.append(about | _summary(batch, right, headline))
+            accuracies.append(about | _accuracy(batch, right, headline))
             positions += [about | point for point in _by_tag(batch, right)]
-    return Evaluation(pd.DataFrame(found), pd.DataFrame(positions))
+    return Evaluation(pd.DataFrame(accuracies), pd.DataFrame(positions))
 
 
 def own_task(task: Task, length: int) -> Task:
@@ -100,15 +100,15 @@ def score(model: LanguageModel, batch: Batch) -> Tensor:
     if model.longest and length > model.longest:
         raise SpecError(f"a row of {length} tokens is longer than {model.name}'s table of {model.longest} positions")
     n = max(1, _TOKENS // length)
-    found = [
+    predicted = [
         model.predict(batch.tokens[i : i + n].to(model.device), batch.positions[i : i + n].to(model.device)).cpu()
         for i in range(0, rows, n)
     ]
-    return (torch.cat(found) == batch.answers) & batch.scored
+    return (torch.cat(predicted) == batch.answers) & batch.scored
 
 
-def _summary(batch: Batch, right: Tensor, headline: str) -> dict[str, float]:
-    """The interval takes a row as one observation: answers of a row depend on one another, so it is wide enough."""
+def _accuracy(batch: Batch, right: Tensor, headline: str) -> dict[str, float]:
+    """The numbers of one task and length. The interval counts a row as one observation: its answers are not independent."""
     rows, exact = len(right), (right | ~batch.scored).all(1).float().mean().item()
     accuracy = exact if headline == "rows" else (right.sum(1) / batch.scored.sum(1)).mean().item()
     low, high = wilson(accuracy * rows, rows)

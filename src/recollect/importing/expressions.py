@@ -14,9 +14,9 @@ import numpy as np
 from recollect.spec import SpecError
 
 MOST_STEPS = 300_000
-"""Expressions evaluated at most: a script that goes on forever ends here."""
+"""The most expressions that are evaluated: the limit of a script that would not end."""
 MOST_ITEMS = 100_000
-"""Items of a list, or letters of a text, at most."""
+"""The most items of a list, or letters of a text."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (dict, list, tuple, set, len, max, min, sum, any, all, int, float, bool, abs, round, enumerate, zip, sorted)
@@ -37,7 +37,7 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
 
 def _text(value: Any = "") -> str:
     if not isinstance(value, bool | int | float | str | None):
-        raise ValueError(f"a {type(value).__name__} as text is not read")
+        raise ValueError(f"a {type(value).__name__} as text is not supported")
     return str(value)
 
 
@@ -46,7 +46,7 @@ _FUNCTIONS["str"] = _text
 
 @dataclass
 class Made:
-    """What a script makes of a class that it imports."""
+    """An object that a script makes from a class it imports."""
 
     kind: str
     """The name of the class."""
@@ -81,13 +81,13 @@ class Reader:
         self.path, self.steps = path, 0
 
     def refuse(self, node: ast.AST, why: str) -> SpecError:
-        """An error that says the line."""
+        """An error that names the line."""
         line = getattr(node, "lineno", "?")
         return SpecError(f"{self.path}:{line}: {why}; --trust runs the file instead, if you trust it")
 
     @contextmanager
     def at(self, node: ast.AST) -> Iterator[None]:
-        """Errors inside say the line."""
+        """A context in which every error names the line."""
         try:
             yield
         except (SpecError, RecursionError, Jump):
@@ -96,7 +96,7 @@ class Reader:
             raise self.refuse(node, f"{type(error).__name__}: {error}") from None
 
     def call(self, function: Any, positional: list[Any], keyword: dict[str, Any]) -> Any:
-        """What a call gives: of an imported name a `Made`, of a method or a function of Python its result."""
+        """The result of a call: a `Made` for an imported name, otherwise what the method or function of Python returns."""
         if isinstance(function, Imported):
             return _make(function.name, positional, keyword)
         return function(*positional, **keyword)
@@ -113,20 +113,20 @@ class Reader:
         elif isinstance(target, ast.Subscript) and isinstance(owner := self.value(target.value, names), list | dict):
             owner[self.value(target.slice, names)] = value
         else:
-            raise self.refuse(target, "an assignment of this kind is not read")
+            raise self.refuse(target, "an assignment of this kind is not supported")
 
     def value(self, node: ast.expr, names: dict[str, Any]) -> Any:
         self.steps += 1
         if self.steps > MOST_STEPS:
-            raise self.refuse(node, f"more than {MOST_STEPS:,} expressions are not read")
+            raise self.refuse(node, f"more than {MOST_STEPS:,} expressions are not supported")
         evaluate = getattr(self, f"_{type(node).__name__.lower()}", None)
         if evaluate is None:
-            raise self.refuse(node, f"an expression of the kind {type(node).__name__} is not read")
+            raise self.refuse(node, f"an expression of the kind {type(node).__name__} is not supported")
         with self.at(node):
-            found = evaluate(node, names)
-        if isinstance(found, str | list | tuple | dict | set) and len(found) > MOST_ITEMS:
-            raise self.refuse(node, f"more than {MOST_ITEMS:,} items are not read")
-        return found
+            value = evaluate(node, names)
+        if isinstance(value, str | list | tuple | dict | set) and len(value) > MOST_ITEMS:
+            raise self.refuse(node, f"more than {MOST_ITEMS:,} items are not supported")
+        return value
 
     def _constant(self, node: ast.Constant, names: dict[str, Any]) -> Any:
         return node.value
@@ -153,22 +153,22 @@ class Reader:
         return set(self._list(node, names))  # pyright: ignore[reportArgumentType]
 
     def _dict(self, node: ast.Dict, names: dict[str, Any]) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+        items: dict[Any, Any] = {}
         for key, inner in zip(node.keys, node.values, strict=True):
             value = self.value(inner, names)
-            found |= value if key is None else {self.value(key, names): value}
-        return found
+            items |= value if key is None else {self.value(key, names): value}
+        return items
 
     def _binop(self, node: ast.BinOp, names: dict[str, Any]) -> Any:
         return self._binary(node.op, self.value(node.left, names), self.value(node.right, names))
 
     def _binary(self, op: ast.operator, left: Any, right: Any) -> Any:
         if isinstance(op, ast.Pow) and (abs(right) > 64 or abs(left) > 1e6):
-            raise ValueError("a power this large is not read")
+            raise ValueError("a power this large is not supported")
         if isinstance(op, ast.Mult):
             for many, times in ((left, right), (right, left)):
                 if isinstance(many, list | tuple | str) and len(many) * times > MOST_ITEMS:
-                    raise ValueError(f"more than {MOST_ITEMS:,} items are not read")
+                    raise ValueError(f"more than {MOST_ITEMS:,} items are not supported")
         if isinstance(op, ast.Mod) and isinstance(left, str):
             raise ValueError("text formatted with % is not read; f-strings are")
         return _OPERATORS[type(op)](left, right)
@@ -213,7 +213,7 @@ class Reader:
             return owner.fields[node.attr]
         if node.attr in next((allowed for kind, allowed in _METHODS.items() if type(owner) is kind), ()):
             return getattr(owner, node.attr)
-        raise self.refuse(node, f".{node.attr} of a {type(owner).__name__} is not read")
+        raise self.refuse(node, f".{node.attr} of a {type(owner).__name__} is not supported")
 
     def _joinedstr(self, node: ast.JoinedStr, names: dict[str, Any]) -> str:
         return "".join(str(self.value(part, names)) for part in node.values)
@@ -221,7 +221,7 @@ class Reader:
     def _formattedvalue(self, node: ast.FormattedValue, names: dict[str, Any]) -> str:
         spec = "" if node.format_spec is None else self.value(node.format_spec, names)
         if re.search(r"\d{4}", spec):
-            raise self.refuse(node, f"the format {spec!r} is not read")
+            raise self.refuse(node, f"the format {spec!r} is not supported")
         value = self.value(node.value, names)
         return format(value if isinstance(value, int | float) else _text(value), spec)
 
@@ -260,14 +260,14 @@ def _make(name: str, positional: list[Any], keyword: dict[str, Any]) -> Any:
     if name == "range":
         made = range(*positional)
         if len(made) > MOST_ITEMS:
-            raise ValueError(f"a range of more than {MOST_ITEMS:,} numbers is not read")
+            raise ValueError(f"a range of more than {MOST_ITEMS:,} numbers is not supported")
         return made
     module, _, function = name.rpartition(".")
     if module in ("numpy", "np"):
         if function not in ("logspace", "linspace", "geomspace", "array"):
-            raise ValueError(f"numpy.{function} is not read")
+            raise ValueError(f"numpy.{function} is not supported")
         if any(isinstance(n, int | float) and abs(n) > MOST_ITEMS for n in (*positional, *keyword.values())):
-            raise ValueError(f"numpy.{function} of numbers above {MOST_ITEMS:,} is not read")
+            raise ValueError(f"numpy.{function} of numbers above {MOST_ITEMS:,} is not supported")
         return getattr(np, function)(*positional, **keyword).tolist()
     if name == "uuid.uuid4":
         return Made("UUID", {"hex": "0" * 32})

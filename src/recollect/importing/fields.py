@@ -27,11 +27,11 @@ class Fates:
     @property
     def not_mapped(self) -> list[str]:
         """The fields that could not be mapped, with their values."""
-        found = [(path, fate) for path, fates in self.lines.items() for fate in fates]
-        return [f"{path}: {fate}" for path, fate in found if fate.startswith(NOT_MAPPED)]
+        every = [(path, fate) for path, fates in self.lines.items() for fate in fates]
+        return [f"{path}: {fate}" for path, fate in every if fate.startswith(NOT_MAPPED)]
 
     def fields(self, value: Any, kind: str, path: str) -> Fields:
-        """The fields of a Made or a mapping, with Zoology's defaults; what only keeps books is noted and dropped."""
+        """The fields of a Made or a mapping, with Zoology's defaults; bookkeeping fields are noted and dropped."""
         own = dict(value.fields if isinstance(value, Made) else value or {})
         unused = {"train": TRAIN_UNUSED, "data": DATA_UNUSED, "task": TASK_UNUSED}.get(kind, ())
         for name in [name for name in own if name in unused]:
@@ -40,11 +40,11 @@ class Fates:
 
     def rename(self, own: Fields, names: Mapping[str, str], path: str, target: str) -> Fields:
         """The fields that have a name here, taken out of `own`."""
-        found = {}
+        renamed = {}
         for name in [name for name in own if name in names]:
-            found[names[name]] = own.pop(name)
+            renamed[names[name]] = own.pop(name)
             self.note(f"{path}.{name}", None, f"{target}.{names[name]}")
-        return found
+        return renamed
 
     def rest(self, own: Fields, same: Mapping[str, Any], path: str) -> None:
         """Note what is left: a value at which both are the same has no effect, any other is not mapped."""

@@ -1,8 +1,8 @@
-"""What a configuration script written in Python defines, found by reading it: nothing of it is executed.
+"""The names that a configuration script written in Python defines, without executing it.
 
 The script is parsed, and a small part of the language is evaluated here: literals, arithmetic, loops, conditions, comprehensions,
-functions of the script's own, and a few harmless functions of Python and numpy. A class that the script imports is never looked
-up: calling it makes a `Made`, which holds its name and its keyword arguments. Everything else is refused, with the line.
+the script's own functions, and a few harmless functions of Python and numpy. A class that the script imports is never loaded:
+calling it makes a `Made` with its name and its keyword arguments. Everything else is refused, with the line.
 """
 
 import ast
@@ -33,7 +33,7 @@ def read_script(path: Path) -> dict[str, Any]:
 
 
 def call(function: Any, *arguments: Any) -> Any:
-    """What a function that a script defines returns."""
+    """The result of a function that a script defines."""
     reader = _Script(None)
     return reader.call(function, list(arguments), {})
 
@@ -97,16 +97,16 @@ class _Script(Reader):
         elif isinstance(node, ast.Break):
             raise _Broken
         elif not isinstance(node, ast.Pass):
-            raise self.refuse(node, f"a statement of the kind {type(node).__name__} is not read")
+            raise self.refuse(node, f"a statement of the kind {type(node).__name__} is not supported")
 
     def _import(self, node: ast.ImportFrom, names: dict[str, Any]) -> None:
-        """A module that lies beside the script is read as well; of any other only the names are kept."""
+        """Read a module beside the script too; record only the names of any other."""
         last = (node.module or "").rpartition(".")[2]
         beside = self.path.with_name(f"{last}.py") if self.path and last else None
-        found = read_script(beside) if beside and beside.is_file() and beside != self.path else {}
+        defined = read_script(beside) if beside and beside.is_file() and beside != self.path else {}
         for alias in node.names:
             other = Imported(f"{node.module}.{alias.name}")
-            names[alias.asname or alias.name] = found.get(alias.name, other)
+            names[alias.asname or alias.name] = defined.get(alias.name, other)
 
     def _loop(self, node: ast.For, names: dict[str, Any]) -> None:
         for item in self.value(node.iter, names):
@@ -126,7 +126,7 @@ class _Script(Reader):
         if not isinstance(function, Function):
             return super().call(function, positional, keyword)
         if self.depth >= 50:
-            raise ValueError("functions that call one another more than 50 deep are not read")
+            raise ValueError("functions that call one another more than 50 deep are not supported")
         caller, self.path, self.depth = self.path, function.path, self.depth + 1
         try:
             self.run(function.node.body, function.names | self._arguments(function, positional, keyword))
@@ -140,13 +140,13 @@ class _Script(Reader):
         arguments = function.node.args
         names = [one.arg for one in [*arguments.posonlyargs, *arguments.args]]
         defaults = [self.value(one, function.names) for one in arguments.defaults]
-        found = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+        bound = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
         for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-            found |= {} if default is None else {one.arg: self.value(default, function.names)}
+            bound |= {} if default is None else {one.arg: self.value(default, function.names)}
         if arguments.vararg:
-            found[arguments.vararg.arg] = tuple(positional[len(names) :])
+            bound[arguments.vararg.arg] = tuple(positional[len(names) :])
         known = {*names, *(one.arg for one in arguments.kwonlyargs)}
         if arguments.kwarg:
-            found[arguments.kwarg.arg] = {name: value for name, value in keyword.items() if name not in known}
-        found |= dict(zip(names, positional, strict=False))
-        return found | {name: value for name, value in keyword.items() if name in known}
+            bound[arguments.kwarg.arg] = {name: value for name, value in keyword.items() if name not in known}
+        bound |= dict(zip(names, positional, strict=False))
+        return bound | {name: value for name, value in keyword.items() if name in known}

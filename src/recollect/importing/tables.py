@@ -43,8 +43,8 @@ MIXERS = {
         same={"use_beta": True, "use_gate": False, "use_short_conv": True},
     ),
     "GatedDeltaNet": MixerTable(
-        "gated_deltanet", {"num_heads": "heads", "conv_size": "kernel", "expand_v": "expand_v"},
-        same={"use_gate": True, "use_short_conv": True}, added={"expand_v": 2},
+        "gated_deltanet", {"num_heads": "heads", "conv_size": "kernel", "expand_v": "expand_v", "use_gate": "output_gate"},
+        same={"use_short_conv": True}, added={"expand_v": 2},
     ),
     "GatedLinearAttention": MixerTable("gla", {"num_heads": "heads"}, same={"use_short_conv": False}),
 }  # fmt: skip

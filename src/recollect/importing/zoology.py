@@ -199,10 +199,11 @@ def _grid(runs: list[Fields]) -> Fields:
 
 def _widths(models: list[Fields]) -> list[Fields]:
     """Models that differ in their width alone, as one entry each."""
-    found: dict[str, Fields] = {}
+    merged: dict[str, Fields] = {}
     for model in models:
-        same = found.setdefault(yaml.safe_dump({**model, "width": 0}), {**model, "width": []})
+        same = merged.setdefault(yaml.safe_dump({**model, "width": 0}), {**model, "width": []})
         same["width"].append(model["width"])
     return [
-        {**model, "width": model["width"] if len(model["width"]) > 1 else model["width"][0]} for model in found.values()
+        {**model, "width": model["width"] if len(model["width"]) > 1 else model["width"][0]}
+        for model in merged.values()
     ]

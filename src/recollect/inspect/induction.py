@@ -41,13 +41,13 @@ def prefix_matching_score(weights: Tensor, tokens: Tensor, positions: Tensor | N
 
 @torch.no_grad()
 def induction_scores(model: nn.Module, tokens: Tensor, positions: Tensor | None = None) -> pd.DataFrame:
-    """One row per attention layer (`place`, its dotted name) and `head`: `previous_token` and `prefix_matching`."""
+    """One row per attention layer (`mixer`, its dotted name) and `head`: `previous_token` and `prefix_matching`."""
     rows = []
-    for place, mixer, x in mixer_inputs(model, tokens, Attention):
+    for name, mixer, x in mixer_inputs(model, tokens, Attention):
         weights = mixing_matrix(mixer, x)
         scores = previous_token_score(weights).tolist(), prefix_matching_score(weights, tokens, positions).tolist()
         for head, (previous, prefix) in enumerate(zip(*scores, strict=True)):
-            rows.append({"place": place, "head": head, "previous_token": previous, "prefix_matching": prefix})
+            rows.append({"mixer": name, "head": head, "previous_token": previous, "prefix_matching": prefix})
     if not rows:
         raise SpecError("induction scores are of attention heads, and this model has none")
     return pd.DataFrame(rows)

@@ -49,10 +49,10 @@ def _response(mixer: Any, x: Tensor, impulses: Tensor) -> Tensor:
 
 def mixing_matrices(module: nn.Module, inputs: Tensor) -> dict[str, Tensor]:
     """The mixing matrix of every mixer in a model (or a mixer), by dotted name, as it takes these tokens (or this x)."""
-    found = {place: mixing_matrix(part, x) for place, part, x in mixer_inputs(module, inputs)}
-    if not found:
+    matrices = {name: mixing_matrix(part, x) for name, part, x in mixer_inputs(module, inputs)}
+    if not matrices:
         raise SpecError(f"no mixing matrix: {NEEDED}, and no part of {type(module).__name__} has one")
-    return found
+    return matrices
 
 
 @torch.no_grad()
@@ -62,12 +62,12 @@ def mixer_inputs(
     """Every part of this class that has `method`, by dotted name, and its input when the whole takes `inputs`."""
     given: list[tuple[str, nn.Module, Tensor]] = []
 
-    def listen(place: str, part: nn.Module):
-        return part.register_forward_pre_hook(lambda part, args: given.append((place, part, args[0])))
+    def listen(name: str, part: nn.Module):
+        return part.register_forward_pre_hook(lambda part, args: given.append((name, part, args[0])))
 
     named = module.named_modules()
-    parts = [(place, part) for place, part in named if isinstance(part, kind) and defines(part, method)]
-    hooks = [listen(place, part) for place, part in parts]
+    parts = [(name, part) for name, part in named if isinstance(part, kind) and defines(part, method)]
+    hooks = [listen(name, part) for name, part in parts]
     try:
         module(inputs)
     finally:
@@ -76,33 +76,33 @@ def mixer_inputs(
     return given
 
 
-def mixing_frame(model: nn.Module, tokens: Tensor, name: str = "") -> pd.DataFrame:
-    """One row per mixer (`matrix`: the name and its place in the model), `token` and the token it `reads`: the mean `size` over
+def mixing_frame(model: nn.Module, tokens: Tensor, title: str = "") -> pd.DataFrame:
+    """One row per mixer (`matrix`: the title and the mixer's dotted name), `token` and the token it `reads`: the mean `size` over
     heads or channels, for the first row of `tokens`."""
     parts = []
-    for place, matrix in mixing_matrices(model, tokens[:1]).items():
+    for name, matrix in mixing_matrices(model, tokens[:1]).items():
         size = matrix[0].abs().double().mean(0).cpu().numpy()
         token, reads = np.tril_indices(len(size))
-        label = f"{name}, {place}" if name else place
+        label = f"{title}, {name}" if title else name
         parts.append(pd.DataFrame({"matrix": label, "token": token, "reads": reads, "size": size[token, reads]}))
     return pd.concat(parts, ignore_index=True)
 
 
 def distance_profile(matrix: Tensor) -> np.ndarray:
-    """The mean |M_ts| at each distance t - s = 0, 1, ..: over parts, rows and places, of M (.., length, length)."""
+    """The mean |M_ts| at each distance t - s = 0, 1, ..: over parts, rows and positions, of M (.., length, length)."""
     size = matrix.abs().double().flatten(0, -3).mean(0).cpu().numpy()
     return np.array([np.diagonal(size, -apart).mean() for apart in range(len(size))])
 
 
 def distance_profiles(model: nn.Module, tokens: Tensor) -> pd.DataFrame:
-    """One row per mixer (`place`, its dotted name) and `distance`: the `size` of what is read from there, over all rows."""
+    """One row per mixer (`mixer`, its dotted name) and `distance`: the `size` of what is read from there, over all rows."""
     sums: dict[str, np.ndarray] = {}
     for row in tokens.split(1):  # one row at a time: a matrix for every channel takes much memory
-        for place, matrix in mixing_matrices(model, row).items():
-            sums[place] = sums.get(place, 0) + distance_profile(matrix)
+        for name, matrix in mixing_matrices(model, row).items():
+            sums[name] = sums.get(name, 0) + distance_profile(matrix)
     return pd.concat(
-        pd.DataFrame({"place": place, "distance": range(len(total)), "size": total / len(tokens)})
-        for place, total in sums.items()
+        pd.DataFrame({"mixer": name, "distance": range(len(total)), "size": total / len(tokens)})
+        for name, total in sums.items()
     ).reset_index(drop=True)
 
 

@@ -238,7 +238,7 @@ class Attention(Mixer):
     def flops(self, length: int) -> int:
         seen = sum(min(t + 1, self.window or t + 1) for t in range(length))  # pairs of query and key
         scores = 4 * seen * self.out.in_features
-        maps = linear_flops(length, self.qkv, self.out, self.forget, self.gate)
+        maps = linear_flops(length, self)
         return maps + scores + sum(c.flops(length) for c in self.modules() if isinstance(c, ShortConv))
 
 

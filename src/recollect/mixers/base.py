@@ -87,9 +87,10 @@ def defines(module: nn.Module, method: str) -> bool:
     return own is not None and own is not getattr(Mixer, method, None)
 
 
-def linear_flops(length: int, *linears: nn.Linear | None) -> int:
-    """Operations of some linear maps over one sequence."""
-    return sum(2 * length * layer.weight.numel() for layer in linears if layer is not None)
+def linear_flops(length: int, *modules: nn.Module | None) -> int:
+    """Operations of all linear maps in some modules over one sequence."""
+    parts = (part for module in modules if module is not None for part in module.modules())
+    return sum(2 * length * part.weight.numel() for part in parts if isinstance(part, nn.Linear))
 
 
 def divides(what: str, parts: int, width: int) -> int:

@@ -103,7 +103,7 @@ class DeltaNet(Mixer):
         return self.out.out_features // self.heads, self.out.in_features // self.heads
 
     def flops(self, length: int) -> int:
-        maps = linear_flops(length, self.qkv, self.beta, self.out) + self.conv.flops(length)
+        maps = linear_flops(length, self) + self.conv.flops(length)
         return maps + self.heads * delta_rule_flops(length, *self._dims)
 
 

@@ -131,6 +131,5 @@ class DeltaProduct(Mixer):
         return self.out.out_features // self.heads, self.out.in_features // self.heads
 
     def flops(self, length: int) -> int:
-        linears = (m for m in self.modules() if isinstance(m, nn.Linear))
         rule = self.heads * delta_rule_flops(self.steps * length, *self._dims)
-        return linear_flops(length, *linears) + self.conv.flops(length) + rule
+        return linear_flops(length, self) + self.conv.flops(length) + rule

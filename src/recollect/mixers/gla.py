@@ -78,5 +78,4 @@ class GLA(Mixer):
 
     def flops(self, length: int) -> int:
         one = gated_linear_attention_flops(length, self.key_dim, self.out.in_features // self.heads)
-        linears = (m for m in self.modules() if isinstance(m, nn.Linear))
-        return linear_flops(length, *linears) + self.heads * one
+        return linear_flops(length, self) + self.heads * one

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.ops.diagonal_scan import complex_product
 from recollect.ops.long_conv import long_conv, long_conv_flops
 from recollect.spec import SpecError
 
@@ -83,9 +84,7 @@ class H3(Mixer):
     def flops(self, length: int) -> int:
         width, entries = self.qkv.in_features, self.qkv.in_features * self.head_dim
         convolutions = long_conv_flops(length, width) + long_conv_flops(length, entries)
-        return (
-            linear_flops(length, self.qkv, self.out) + convolutions + 2 * length * (self.diagonal.C.numel() + entries)
-        )
+        return linear_flops(length, self) + convolutions + 2 * length * (self.diagonal.C.numel() + entries)
 
 
 class DiagonalSSM(nn.Module):
@@ -109,9 +108,9 @@ class DiagonalSSM(nn.Module):
     def step(self, u: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """u (batch, heads, entries), state (batch, heads, entries, N / 2, 2)."""
         pole, read_out = self._discrete()
-        state = _times(state, pole[:, None])
+        state = complex_product(state, pole[:, None])
         state = torch.stack([state[..., 0] + u[..., None], state[..., 1]], dim=-1)
-        y = _times(state, read_out[:, None])[..., 0].sum(-1)
+        y = complex_product(state, read_out[:, None])[..., 0].sum(-1)
         return y + self.D[:, None] * u, state
 
     def filter(self, length: int) -> Tensor:
@@ -123,7 +122,7 @@ class DiagonalSSM(nn.Module):
         pole, read_out = self._discrete()
         low, pole = _powers(pole, (bits + 1) // 2)  # (heads, N / 2, times, 2)
         high, _ = _powers(pole, bits // 2)
-        high = _times(high, read_out[:, :, None])
+        high = complex_product(high, read_out[:, :, None])
         low = torch.stack([low[..., 0], -low[..., 1]], dim=-1)
         table = torch.einsum("hnac,hnbc->hab", high, low)  # the real part of the product, summed over n
         return table.flatten(1)[:, :length]
@@ -142,8 +141,8 @@ class DiagonalSSM(nn.Module):
             pole = torch.stack([radius * angle.cos(), radius * angle.sin()], dim=-1)
             less_one = torch.expm1(-dt * decay) * angle.cos() - 2 * (0.5 * angle).sin() ** 2  # without cancellation
             conjugate = torch.stack([-decay, -self.frequency], dim=-1) / (decay**2 + self.frequency**2)[..., None]
-            b = _times(torch.stack([less_one, pole[..., 1]], dim=-1), conjugate)
-        return pole, 2 * _times(self.C, b)
+            b = complex_product(torch.stack([less_one, pole[..., 1]], dim=-1), conjugate)
+        return pole, 2 * complex_product(self.C, b)
 
 
 def _outer(k: Tensor, v: Tensor) -> Tensor:
@@ -160,12 +159,6 @@ def _powers(z: Tensor, doublings: int) -> tuple[Tensor, Tensor]:
     """1, z, z^2, .. on a new axis before the last, 2^doublings of them, and the power that comes next."""
     powers = torch.stack([torch.ones_like(z[..., :1]), torch.zeros_like(z[..., :1])], dim=-1)
     for _ in range(doublings):
-        powers = torch.cat([powers, _times(powers, z[..., None, :])], dim=-2)
-        z = _times(z, z)
+        powers = torch.cat([powers, complex_product(powers, z[..., None, :])], dim=-2)
+        z = complex_product(z, z)
     return powers, z
-
-
-def _times(a: Tensor, b: Tensor) -> Tensor:
-    """The product of complex numbers held as (..., 2)."""
-    real = a[..., 0] * b[..., 0] - a[..., 1] * b[..., 1]
-    return torch.stack([real, a[..., 0] * b[..., 1] + a[..., 1] * b[..., 0]], dim=-1)

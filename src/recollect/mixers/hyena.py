@@ -93,9 +93,7 @@ class Hyena(Mixer):
 
     def flops(self, length: int) -> int:
         long = long_conv_flops(length, (self.order - 1) * self.out.in_features)
-        h = self.filters
-        linears = linear_flops(length, self.project, self.out, h.first, h.second, h.third, h.last)
-        return linears + self.short.flops(length) + long
+        return linear_flops(length, self) + self.short.flops(length) + long
 
 
 class ImplicitFilters(nn.Module):

@@ -67,6 +67,5 @@ class KDA(DeltaNet):
         return self._finish(y, x), {"S": memory, "conv": conv}
 
     def flops(self, length: int) -> int:
-        linears = (m for m in self.modules() if isinstance(m, nn.Linear))
-        maps = linear_flops(length, *linears) + self.conv.flops(length)
+        maps = linear_flops(length, self) + self.conv.flops(length)
         return maps + self.heads * channel_delta_rule_flops(length, *self._dims)

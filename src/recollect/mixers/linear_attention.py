@@ -91,5 +91,4 @@ class LinearAttention(Mixer):
     def flops(self, length: int) -> int:
         dim_v = self.out.in_features // self.heads
         one = linear_attention_flops(length, self.feature_dim, dim_v, self.feature, self.normalise)
-        maps = linear_flops(length, self.q, self.k, self.v, self.out)
-        return maps + self.heads * one + sum(conv.flops(length) for conv in self.convs.values())
+        return linear_flops(length, self) + self.heads * one + sum(conv.flops(length) for conv in self.convs.values())

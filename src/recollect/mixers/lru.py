@@ -81,4 +81,4 @@ class LRU(Mixer):
         return self._read(h, x), {"h": h}
 
     def flops(self, length: int) -> int:
-        return linear_flops(length, self.B, self.out) + diagonal_scan_flops(length, len(self.nu_log))
+        return linear_flops(length, self) + diagonal_scan_flops(length, len(self.nu_log))

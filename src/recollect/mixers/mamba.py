@@ -110,7 +110,7 @@ class Mamba(Mixer):
 
 
 class S6(Mixer):
-    """The selective scan alone: Okpekpe & Orvieto (figure 8, "S6 + MLP") put it in the place of attention in a Transformer layer.
+    """The selective scan alone: Okpekpe & Orvieto (figure 8, "S6 + MLP") put it in place of attention in a Transformer layer.
 
     They give no details. Here: the scan at the model's width (no expansion, convolution, gate or activation) and an output
     projection; dt, B and C come from the layer's input as in Mamba.

@@ -133,7 +133,7 @@ class Mamba3(Mixer):
 
     def flops(self, length: int) -> int:
         scan = 5 * length * self.state * self.out.in_features  # the recurrence's: decay h, B x^T, their sum, and h^T C
-        return linear_flops(length, self.in_proj, self.out) + scan + 2 * length * self.heads * self.state
+        return linear_flops(length, self) + scan + 2 * length * self.heads * self.state
 
 
 def _before(t: Tensor) -> Tensor:

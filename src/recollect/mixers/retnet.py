@@ -68,4 +68,4 @@ class RetNet(Mixer):
 
     def flops(self, length: int) -> int:
         scan = 5 * length * self.state_size(length)  # the recurrence's: decay S, k v^T, their sum, and S^T q
-        return linear_flops(length, self.qkv, self.g, self.out) + scan
+        return linear_flops(length, self) + scan

@@ -83,7 +83,7 @@ class RWKV(Mixer):
 
     def flops(self, length: int) -> int:
         scan = 2 * 4 * length * self.key.in_features  # numerator and denominator, read and updated
-        return linear_flops(length, self.key, self.value, self.receptance, self.out) + scan
+        return linear_flops(length, self) + scan
 
 
 def shifted(x: Tensor) -> Tensor:

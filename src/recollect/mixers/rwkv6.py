@@ -92,7 +92,7 @@ class RWKV6(Mixer):
     def flops(self, length: int) -> int:
         low_rank = 2 * length * sum(t.numel() for t in (self.mix_A, self.mix_B, self.decay_A, self.decay_B))
         scan = self.bonus.shape[0] * wkv6_flops(length, self.dim, self.dim)
-        return linear_flops(length, self.receptance, self.key, self.value, self.gate, self.out) + low_rank + scan
+        return linear_flops(length, self) + low_rank + scan
 
 
 def start(like: Tensor, batch: int) -> State:

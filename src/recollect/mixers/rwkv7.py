@@ -100,8 +100,7 @@ class RWKV7(Mixer):
     def flops(self, length: int) -> int:
         low_rank = (self.decay_A, self.decay_B, self.rate_A, self.rate_B, self.gate_A, self.gate_B)
         scan = self.bonus.shape[0] * wkv7_flops(length, self.dim, self.dim)
-        linears = linear_flops(length, self.receptance, self.key, self.value, self.out)
-        return linears + 2 * length * sum(t.numel() for t in low_rank) + scan
+        return linear_flops(length, self) + 2 * length * sum(t.numel() for t in low_rank) + scan
 
 
 def _low_rank(width: int, size: float) -> tuple[nn.Parameter, nn.Parameter]:

@@ -60,7 +60,7 @@ def _block_lines(block: BlockSpec, spec: ModelSpec) -> list[str]:
     mlp = {"gelu": "GELU MLP", "swiglu": "SwiGLU MLP", "identity": "identity", "none": ""}[block.mlp]
     if mlp and block.mlp != "identity":
         mlp += f" × {spec.mlp_ratio:g}" + (" with Canon" if "D" in block.canon else "")
-    seen_by_mixer, seen_by_mlp = ("Canon(norm x)" if place in block.canon else "norm x" for place in "AC")
+    seen_by_mixer, seen_by_mlp = ("Canon(norm x)" if letter in block.canon else "norm x" for letter in "AC")
     mixer = f"+ {_mixer(block.mixer)}{' with Canon' if 'B' in block.canon else ''}({seen_by_mixer})"
     lines = [mixer, f"+ {mlp}({seen_by_mlp})"] if mlp else [mixer]
     return ["   ".join(lines)] if block.parallel else lines
@@ -106,7 +106,8 @@ def costs(model: Model, task: Task) -> str:
     answers = task.batch(0, "show", 1).answers.shape[1]
     try:
         state = f"{model.state_size(length):,} elements per sequence after {length} tokens"
-        flops = f"{model.flops(length, answers) / 1e6:,.2f} MFLOP per row forward, logits at {answers} places"
-    except AttributeError as error:
-        return f"state and operations unknown: a mixer does not define them ({error})"
+        flops = f"{model.flops(length, answers) / 1e6:,.2f} MFLOP per row forward, logits at {answers} positions"
+    except (AttributeError, TypeError) as error:  # a module without the method, or a Mixer that does not define it
+        what = f"{type(error.obj).__name__} has no {error.name}" if isinstance(error, AttributeError) else error
+        return f"state and operations are unknown: {what}"
     return f"recurrent state: {state}\noperations:      {flops}"

@@ -56,16 +56,16 @@ def width_ratios(model: "Model") -> dict[str, tuple[bool, float]]:
     base = outline(spec.changed(width=spec.base_width), model.vocabulary, model.length)
     tables = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.Embedding)}
     linear = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.Linear)}
-    found = {}
+    ratios = {}
     for (name, p), (_, q) in zip(model.named_parameters(), base.named_parameters(), strict=True):
         grown = [axis for axis in range(p.dim()) if p.shape[axis] != q.shape[axis]]
         if name in linear and 1 in grown:
-            found[name] = (True, p.shape[1] / q.shape[1])
+            ratios[name] = (True, p.shape[1] / q.shape[1])
         elif name not in linear | tables and len(grown) > 1:  # x @ W has its inputs on the first axis
-            found[name] = (True, p.shape[0] / q.shape[0])
+            ratios[name] = (True, p.shape[0] / q.shape[0])
         elif grown:
-            found[name] = (False, p.shape[grown[0]] / q.shape[grown[0]])
-    return found
+            ratios[name] = (False, p.shape[grown[0]] / q.shape[grown[0]])
+    return ratios
 
 
 def _is_transformer(model: "Model", name: str) -> bool:

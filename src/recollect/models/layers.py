@@ -20,7 +20,7 @@ from recollect.ops.short_conv import Canon
 class MLP(nn.Module):
     """A two-layer network, applied to each token: GELU, or SwiGLU with two thirds of the hidden width (the same parameters).
 
-    canon: whether a Canon layer stands before the activation.
+    canon: whether there is a Canon layer before the activation.
     """
 
     def __init__(self, width: int, hidden: int, gated: bool, canon: bool = False):
@@ -108,12 +108,12 @@ class Layer(nn.Module):
 
     def canons(self) -> dict[str, Canon]:
         """The Canon layers outside the mixer, by the names that their states have."""
-        found = {
+        canons = {
             "canon_mixer": self.canon_mixer,
             "canon_mlp": self.canon_mlp,
             "canon_hidden": getattr(self.mlp, "canon", None),
         }
-        return {name: canon for name, canon in found.items() if canon is not None}
+        return {name: canon for name, canon in canons.items() if canon is not None}
 
     def initial_state(self, batch: int) -> State:
         """The state before the first token: the mixer's, and those of the Canon layers around it."""

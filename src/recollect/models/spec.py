@@ -88,7 +88,7 @@ class ModelSpec(Spec):
     pattern: str = ""
     """The order of different layers, repeated until `layers` are reached: `MMT` with `blocks: {M: .., T: ..}`."""
     blocks: dict[str, BlockSpec] = Field(default_factory=dict)
-    """What each letter of `pattern` stands for."""
+    """The block of each letter of `pattern`."""
     second: SecondStream | None = None
     """A second stream beside every layer."""
     spread: float = Field(default=0.02, gt=0)
@@ -115,7 +115,7 @@ class ModelSpec(Spec):
         for letter in self.pattern:
             if letter not in self.blocks:
                 raise SpecError(
-                    f"pattern {self.pattern!r}: letter {letter!r} stands for nothing; "
+                    f"pattern {self.pattern!r}: letter {letter!r} has no block; "
                     + (
                         nearest(letter, self.blocks)
                         if self.blocks

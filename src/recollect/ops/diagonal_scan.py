@@ -20,7 +20,7 @@ CHUNK = 32
 
 def diagonal_scan_step(u: Tensor, decay: Tensor, angle: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
     """One token: u and h (batch, channels, 2); the output is the next state."""
-    h = _times(_power(decay, angle, torch.ones_like(decay)), h) + u
+    h = complex_product(_power(decay, angle, torch.ones_like(decay)), h) + u
     return h, h
 
 
@@ -42,8 +42,8 @@ def diagonal_scan(u: Tensor, decay: Tensor, angle: Tensor) -> Tensor:
         since_start = _power(decay, angle, torch.arange(1, chunk + 1, device=u.device, dtype=decay.dtype)[:, None])
         before = [torch.zeros_like(h[:, 0, -1])]
         for last in h[:, :-1, -1].unbind(1):
-            before.append(last + _times(since_start[-1], before[-1]))
-        h = h + _times(since_start, torch.stack(before, dim=1)[:, :, None])
+            before.append(last + complex_product(since_start[-1], before[-1]))
+        h = h + complex_product(since_start, torch.stack(before, dim=1)[:, :, None])
     return h.flatten(1, 2)[:, :length]
 
 
@@ -53,7 +53,7 @@ def _power(decay: Tensor, angle: Tensor, exponent: Tensor) -> Tensor:
     return torch.stack([size * turn.cos(), size * turn.sin()], dim=-1)
 
 
-def _times(a: Tensor, b: Tensor) -> Tensor:
+def complex_product(a: Tensor, b: Tensor) -> Tensor:
     """The product of complex numbers (..., 2)."""
     (a_re, a_im), (b_re, b_im) = a.unbind(-1), b.unbind(-1)
     return torch.stack([a_re * b_re - a_im * b_im, a_re * b_im + a_im * b_re], dim=-1)
@@ -61,8 +61,8 @@ def _times(a: Tensor, b: Tensor) -> Tensor:
 
 def _matrix(decay: Tensor, angle: Tensor, size: int) -> Tensor:
     """lambda^(t - s) for s <= t, each power as the real matrix that multiplies by it: (channels, 2 size, 2 size)."""
-    places = torch.arange(size, device=decay.device, dtype=decay.dtype)
-    apart = (places[:, None] - places).clamp(min=0)
+    steps = torch.arange(size, device=decay.device, dtype=decay.dtype)
+    apart = (steps[:, None] - steps).clamp(min=0)
     re, im = _power(decay, angle, apart[..., None]).unbind(-1)  # (size, size, channels)
     re, im = (t.movedim(-1, 0).tril() for t in (re, im))
     return torch.stack([torch.stack([re, -im], dim=-1), torch.stack([im, re], dim=-1)], dim=2).flatten(3).flatten(1, 2)

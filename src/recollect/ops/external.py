@@ -42,7 +42,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(n) for n in re.findall(r"\d+", version)[:3])
 
 
-VERSION = next((found.version for found in metadata.distributions(name="fla-core")), "")
+VERSION = next((package.version for package in metadata.distributions(name="fla-core")), "")
 INSTALLED = _numbers(VERSION) >= (0, 6)
 _choices: dict[tuple, bool] = {}  # whether theirs are used for an op's shapes
 

@@ -9,7 +9,7 @@ distance and principal component to three digits.
 """
 
 import io
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from recollect.papers.item import FRAMES, Item, Paper, evidence_of
 from recollect.papers.judge import Evidence, Scale
 from recollect.spec import SpecError
 from recollect.spec.output import written_whole
+from recollect.store.frames import field_columns, flat
+from recollect.train.spec import RunSpec
 
 RUNS = "runs.csv"
 _TABLES = ("input", "output")
@@ -65,7 +67,7 @@ def kept(item: Item, scale: Scale, folder: Path) -> Evidence:
     places = {run.id: place for place, run in enumerate(item.runs(scale))}
     text = _read_text(folder / RUNS)
     text = text.loc[text["id"].isin(places)].sort_values("id", key=lambda ids: ids.map(places.__getitem__))
-    found: dict[str, pd.DataFrame] = {"runs": _parsed(text)}
+    found: dict[str, pd.DataFrame] = {"runs": _parsed(_with_all_fields(text, item.runs(scale)))}
     for which in item.needs:
         path, (_, order) = folder / f"{which}.parquet", FRAMES[which]
         if not path.exists():
@@ -77,6 +79,15 @@ def kept(item: Item, scale: Scale, folder: Path) -> Evidence:
     if measured.exists():
         found["measured"] = pd.read_csv(measured)
     return evidence_of(item, scale, **found)
+
+
+def _with_all_fields(text: pd.DataFrame, runs: Sequence[RunSpec]) -> pd.DataFrame:
+    """The rows with every field that a specification has now: runs that were kept before a field existed have its default."""
+    kept_ids = set(text["id"])
+    fields = _as_text(
+        pd.DataFrame([{"id": run.id} | flat(run.model_dump(mode="json")) for run in runs if run.id in kept_ids])
+    )
+    return text.drop(columns=field_columns(text)).merge(fields, on="id") if len(text) else text
 
 
 def _but(old: pd.DataFrame, column: str, new: pd.DataFrame, known: Collection[str]) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import torch
 from recollect.models.spec import ADDED, ModelSpec
 from recollect.spec import SpecError
 from recollect.testing import MIXER_CHECKS, Check
-from recollect.testing.measure import Make, build, numbers, results, summary
+from recollect.testing.measure import Make, build, in_one_line, numbers, results
 from recollect.testing.mixers import causality, determinism, finite, flops, output_shape
 
 LENGTH = 33
@@ -45,7 +45,9 @@ def maker(model: ModelSpec) -> Make:
     except SpecError:
         raise
     except Exception as error:
-        raise SpecError(f"{model.mixer.kind}: building it with width {model.width} raised {summary(error)}") from error
+        raise SpecError(
+            f"{model.mixer.kind}: building it with width {model.width} raised {in_one_line(error)}"
+        ) from error
     return make
 
 
@@ -73,8 +75,10 @@ def _is_mixer(kind: str, make: Make, width: int) -> None:
         output_shape(make, width, LENGTH)
     except AssertionError as error:
         raise SpecError(f"{kind}: {error}") from None
+    except SpecError:  # such as a layer whose kernels need a GPU
+        raise
     except Exception as error:
-        raise SpecError(f"{kind}: a row of {LENGTH} tokens raised {summary(error)}{_hint(make, width)}") from error
+        raise SpecError(f"{kind}: a row of {LENGTH} tokens raised {in_one_line(error)}{_hint(make, width)}") from error
 
 
 def _hint(make: Make, width: int) -> str:
@@ -96,7 +100,7 @@ def _checked(check: Check, make: Make, width: int) -> Checked:
         return Checked(check.name, "broken", message, _ends_all(check, make, width))
     except Exception as error:
         fatal = check.function in (causality, finite, determinism)
-        return Checked(check.name, "broken", f"could not be checked: {summary(error)}", fatal)
+        return Checked(check.name, "broken", f"could not be checked: {in_one_line(error)}", fatal)
     return Checked(check.name, "note", note) if note else Checked(check.name, "holds", check.description)
 
 

@@ -23,8 +23,10 @@ def short(value: Any) -> str:
 
 
 def span(low: Any, high: Any, form: str) -> str:
-    """A range, or nothing where there is none or it has no width."""
-    return "" if low is None or high is None or low == high else f"{low:{form}} – {high:{form}}"
+    """A range, or nothing where there is none or it has no width that shows."""
+    if low is None or high is None or format(low, form) == format(high, form):
+        return ""
+    return f"{low:{form}} – {high:{form}}"
 
 
 def table(

@@ -12,6 +12,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+import numpy as np
 from plotly.offline import get_plotlyjs
 
 import recollect
@@ -20,13 +21,14 @@ from recollect.figures.looks import WRITTEN
 from recollect.reporting.content import Content
 from recollect.reporting.reproduction import read_reproduction, studies_of
 from recollect.reporting.sections import configurations_section, question, reproduction_section, study_section
+from recollect.spec import finite
 from recollect.spec.output import written_whole
 from recollect.store.store import Store, StoreError
 from recollect.views import VIEWS
 from recollect.views.base import View
 from recollect.views.draw import FEW, MANY
-from recollect.views.fields import plain
-from recollect.views.parallel import Parallel
+from recollect.views.fields import measures, plain
+from recollect.views.parallel import Parallel, axis
 from recollect.views.style import DASHES, MARKERS, SCALE, THEMES, colours, layout
 
 _SCRIPTS = ("data.js", "chart.js", "page.js")
@@ -115,9 +117,11 @@ def _without_single_runs(choices: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _drawn(view: View, content: Content) -> dict[str, Any]:
-    """The fields of parallel coordinates, and of a view that the page cannot draw itself its figures."""
+    """The axes of parallel coordinates, and of a view that the page cannot draw itself its figures."""
     if isinstance(view, Parallel):
-        return {"fields": list(view.table(content.frames, {"y": "accuracy"}).columns[1:-1])}
+        runs, fields = content.frames.runs, list(view.table(content.frames, {"y": "accuracy"}).columns[1:-1])
+        axes = {name: axis(runs[name], name, name not in fields) for name in (*fields, *measures(runs))}
+        return {"fields": fields, "axes": {name: _plain(about) for name, about in axes.items()}}
     if view.kind != "figure":
         return {}
     first = view.choices(content.frames)[0]
@@ -127,6 +131,14 @@ def _drawn(view: View, content: Content) -> dict[str, Any]:
     for figure in figures.values():
         figure["layout"].pop("template", None)
     return {"figures": figures}
+
+
+def _plain(axis: dict[str, Any]) -> dict[str, Any]:
+    """An axis with lists of numbers that JSON can hold."""
+    return {
+        name: value if isinstance(value, str) else [finite(each) for each in np.asarray(value).tolist()]
+        for name, value in axis.items()
+    }
 
 
 def _style() -> dict[str, Any]:

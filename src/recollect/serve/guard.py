@@ -45,7 +45,7 @@ def guard(server: Flask, host: str, token: str) -> None:
     def protect(answer: Response) -> Response:
         answer.headers["Content-Security-Policy"] = POLICY
         answer.headers["X-Content-Type-Options"] = "nosniff"
-        answer.headers["Referrer-Policy"] = "no-referrer"
+        answer.headers["Referrer-Policy"] = "same-origin"  # by it the page's parts know what its address has kept
         return answer
 
     server.before_request(check)

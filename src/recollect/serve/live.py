@@ -10,12 +10,14 @@ from typing import Any
 
 import pandas as pd
 
+from recollect.serve.atlas import atlas_runs, other_setting
 from recollect.spec import UserError
-from recollect.store.frames import curves_frame, runs_frame, slices_frame
+from recollect.store.frames import curves_frame, field_columns, runs_frame, slices_frame
 from recollect.store.progress import ConfigurationProgress, progress
 from recollect.store.records import Failure
 from recollect.store.store import Store
 from recollect.views.base import Frames, prepared
+from recollect.views.curves import at_rate
 from recollect.views.frame import Frame
 
 BROKEN = (UserError, OSError, ValueError, KeyError, TypeError)
@@ -24,6 +26,8 @@ PATIENCE, LONGEST = 4.0, 20.0
 """A store is read again only after so many times the seconds that reading it took, but after so many seconds in any case."""
 WATCHED = 120.0
 """Seconds of progress that the time left is judged by."""
+COMPARED = 40
+"""Configurations of a study whose setting is compared with the atlas's, at most."""
 
 
 @dataclass
@@ -31,20 +35,34 @@ class _Watched:
     """A store, what was read of it, and when."""
 
     path: Path
+    label: str
+    """What distinguishes it from the other stores; empty where it is the only one."""
     version: str = ""
     looked: float = 0.0
     took: float = 0.0
     kept: dict[tuple, Any] = field(default_factory=dict)
     problem: str = ""
 
+    def title(self, study: str) -> str:
+        """What a study of it is called."""
+        return f"{study} ({self.label})" if self.label else study
+
 
 class Live:
-    """Some stores. A study is known by `number of the store/name`."""
+    """Some stores and the shipped atlas. A study is known by its title: its name, and that of its store if there are several."""
 
     def __init__(self, paths: Sequence[Path]):
-        self._stores = [_Watched(Path(path)) for path in paths]
+        names = [path.name for path in paths]
+        labels = [name if names.count(name) == 1 else str(path) for path, name in zip(paths, names, strict=True)]
+        several = len(paths) > 1
+        self._stores = [_Watched(path, label if several else "") for path, label in zip(paths, labels, strict=True)]
         self._lock = threading.RLock()
         self._seen: dict[tuple[str, ...], deque[tuple[float, int]]] = {}
+
+    @property
+    def paths(self) -> list[Path]:
+        """The stores."""
+        return [watched.path for watched in self._stores]
 
     def version(self) -> str:
         """A text that changes when a store does."""
@@ -54,27 +72,31 @@ class Live:
         """What could not be read, in words."""
         return [watched.problem for watched in self._stores if watched.problem]
 
-    def studies(self) -> dict[str, str]:
-        """The studies that there are, and what they are called."""
-        found = {}
-        for number, watched in enumerate(self._stores):
-            names = self._read(watched, ("studies",), lambda store: list(store.studies()), [])
-            found |= {f"{number}/{name}": self._title(number, name) for name in names}
-        return found
+    def studies(self) -> list[str]:
+        """The titles of the studies that there are; those of the atlas come first, the newest last."""
+        return [*atlas_runs(), *self._where()]
 
-    def frames(self, studies: Sequence[str], needs: Sequence[str] = ("runs",)) -> Frames:
-        """The frames of these studies, those of unfinished runs too."""
+    def frames(self, studies: Sequence[str], needs: Sequence[str] = ("runs",), rate: str = "best") -> Frames:
+        """The frames of these studies, those of unfinished runs too. Of curves, those at a learning rate, at the `best` of each
+        configuration, or `all`; slices are of the runs at the best rates."""
         runs = [self._runs(study) for study in studies]
-        readers: dict[str, Callable[[Store, str], Frame]] = {
-            "curves": lambda store, name: curves_frame(store, name, unfinished=True),
-            "slices": slices_frame,
-        }
         rest = {
-            kind: _joined([self._of(study, kind, read, pd.DataFrame()) for study in studies], unique=True)
-            for kind, read in readers.items()
+            kind: _joined([self._points(study, kind, rate) for study in studies], unique=True)
+            for kind in ("curves", "slices")
             if kind in needs
         }
         return Frames(_joined(runs), **rest)
+
+    def notes(self, studies: Sequence[str]) -> str:
+        """What a reader has to know of the studies chosen: which of the atlas were trained in another setting than the others."""
+        pairs = [
+            (own, atlas) for atlas in studies if atlas in atlas_runs() for own in studies if own not in atlas_runs()
+        ]
+        return " ".join(
+            f"{atlas} was trained in another setting than {own}: compare them with care."
+            for own, atlas in pairs
+            if self._differs(own, atlas)
+        )
 
     def progress(self, studies: Sequence[str]) -> list[ConfigurationProgress]:
         """How far each configuration of these studies is."""
@@ -84,8 +106,10 @@ class Live:
         """Attempts that failed, and how the run ended in the end."""
 
         def read(store: Store, name: str) -> list[tuple[Failure, str | None]]:
-            own, done = set(store.studies().get(name, ())), store.done()
-            return [(failure, done.get(failure.run)) for failure in store.failures() if failure.run in own]
+            own = set(store.studies().get(name, ()))
+            found = [failure for failure in store.failures() if failure.run in own]
+            done = store.done() if found else {}
+            return [(failure, done.get(failure.run)) for failure in found]
 
         return [failure for study in studies for failure in self._of(study, "failures", read, [])]
 
@@ -105,21 +129,46 @@ class Live:
             return None
         return (total - done) * (now - since) / (done - before)
 
-    def _title(self, number: int, name: str) -> str:
-        return name if len(self._stores) == 1 else f"{name} ({self._stores[number].path.name})"
+    def _where(self) -> dict[str, tuple[_Watched, str]]:
+        """The store and the name of each study, by its title."""
+        return {
+            watched.title(name): (watched, name)
+            for watched in self._stores
+            for name in self._read(watched, ("studies",), lambda store: list(store.studies()), [])
+        }
 
     def _runs(self, study: str) -> Frame:
         def read(store: Store, name: str) -> Frame:
-            title = self._title(int(study.partition("/")[0]), name)
-            return prepared(runs_frame(store, name, unfinished=True).assign(study=title))
+            return prepared(runs_frame(store, name, unfinished=True).assign(study=study))
 
-        return self._of(study, "runs", read, pd.DataFrame())
+        return atlas_runs().get(study) if study in atlas_runs() else self._of(study, "runs", read, pd.DataFrame())
+
+    def _differs(self, study: str, atlas: str) -> bool:
+        """Whether a study has runs, and all of them were trained in another setting than a study of the atlas."""
+        runs = self._runs(study)
+        some = [] if runs.empty else runs.drop_duplicates("configuration")["id"].tolist()[:COMPARED]
+        return bool(some) and self._of(
+            study, f"setting {atlas}", lambda store, _: other_setting(store, some, atlas), False
+        )
+
+    def _points(self, study: str, kind: str, rate: str) -> Frame:
+        """The curves or slices of the runs of a study at a learning rate: reading those of all takes seconds in a large store."""
+
+        def read(store: Store, name: str) -> Frame:
+            runs = self._runs(study)
+            ids = None if rate == "all" else [] if runs.empty else at_rate(runs, rate)["id"].tolist()
+            if kind == "slices":
+                return slices_frame(store, runs=ids)
+            return curves_frame(store, name if ids is None else None, unfinished=True, runs=ids)
+
+        rate = "best" if kind == "slices" else rate
+        return self._of(study, f"{kind} {rate}", read, pd.DataFrame())
 
     def _of(self, study: str, kind: str, make: Callable[[Store, str], Any], otherwise: Any) -> Any:
-        number, _, name = study.partition("/")
-        if not number.isdigit() or int(number) >= len(self._stores):
+        watched, name = self._where().get(study, (None, ""))
+        if watched is None:
             return otherwise
-        return self._read(self._stores[int(number)], (kind, name), lambda store: make(store, name), otherwise)
+        return self._read(watched, (kind, name), lambda store: make(store, name), otherwise)
 
     def _read(self, watched: _Watched, key: tuple, make: Callable[[Store], Any], otherwise: Any) -> Any:
         """What is kept of this version of a store, or else read now."""
@@ -154,10 +203,15 @@ class Live:
 
 
 def _joined(frames: list[Frame], unique: bool = False) -> Frame:
-    """The frames as one. A run is drawn once for each study that has it; `unique`: its points are there once."""
+    """The frames as one. A run is drawn once for each study that has it; `unique`: its points are there once. Runs that lack a
+    field, as those of an older version, differ from no other in it."""
     some = [frame for frame in frames if len(frame)]
     if len(some) < 2:
         return some[0] if some else pd.DataFrame()
     whole = pd.concat(some, ignore_index=True)
-    key = [name for name in ("run", "step", "tag", "value") if name in whole]
-    return whole.drop_duplicates(key, ignore_index=True) if unique else whole
+    if unique:
+        key = [name for name in ("run", "step", "tag", "value") if name in whole]
+        return whole.drop_duplicates(key, ignore_index=True)
+    partial = [name for name in field_columns(whole) if any(name not in frame for frame in some)]
+    same = {name: whole[name].ffill().bfill() for name in partial if whole[name].nunique() == 1}
+    return whole.assign(**same)

@@ -1,48 +1,110 @@
 """The live page: its parts, and what changes them. Text of a store only ever becomes text: Dash escapes it, and the views do for
 Plotly."""
 
+import io
+from dataclasses import dataclass, replace
 from importlib import resources
-from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import dash_ag_grid as grid
 import plotly.graph_objects as go
 from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash.exceptions import PreventUpdate
+from flask import has_request_context, request
 
 from recollect.serve.guard import guard
 from recollect.serve.live import Live
-from recollect.serve.parts import failure_list, progress_table, run_columns, summary
+from recollect.serve.parts import failure_list, progress_table, run_columns, shown_columns, summary
 from recollect.spec import SpecError
+from recollect.store.frames import write_csv
 from recollect.views import VIEWS
 from recollect.views.base import Choice, Frames
-from recollect.views.fields import measures, varying
 from recollect.views.filter import matching
+from recollect.views.frame import Frame
 from recollect.views.style import set_theme
 
 EVERY = 1500
 """Milliseconds between two looks at the stores."""
-ROWS = 1000
-"""Rows of the table of runs at most."""
-_THEME = """(clicks, now) => {
-  const dark = now ? !now.startsWith("dark") : matchMedia("(prefers-color-scheme: dark)").matches;
-  document.documentElement.dataset.theme = dark ? "dark" : "light";
-  document.body.dataset.agThemeMode = dark ? "dark" : "light";
-  return `${dark ? "dark" : "light"}${innerWidth < 760 ? " narrow" : ""}`;
+BLOCK = 100
+"""Rows of the table of runs that are sent at a time."""
+SCRIPTS = "/_dash-component-suites/plotly/package_data/plotly.min.js"
+"""The largest script, which Dash asks for last: a browser that knows of it at once has it in time."""
+_THEME = """
+  const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  const theme = localStorage.getItem("theme") || system;
+  document.documentElement.dataset.theme = theme;
+  document.documentElement.dataset.agThemeMode = theme;
+  document.cookie = `theme=${theme}${innerWidth < 760 ? "-narrow" : ""}; SameSite=Strict; path=/`;
+"""
+"""The theme that was chosen, or else the system's, and whether the page is narrow: for the styles, and as a cookie, so that the
+first chart has it."""
+_SWITCH = """() => {
+  localStorage.setItem("theme", document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+  %s
+  return document.cookie.match(/theme=([a-z-]+)/)[1];
 }"""
-"""Which theme is shown, the system's at first and the other one after each click, and whether the page is narrow."""
+"""The other theme, after a click."""
+_LINK = '(link) => { history.replaceState(null, "", link ? `?${link}` : location.pathname); }'
+"""The address keeps what is chosen."""
+_ROWS = """(studies, filter, version) => {
+  const again = dash_clientside.callback_context.triggered_id === "version" ? "refreshInfiniteCache" : "purgeInfiniteCache";
+  dash_ag_grid.getApiAsync("runs").then((grid) => grid[again]());
+}"""
+"""The table asks for its rows again; where only the store has changed, without going back to the top."""
 
 
-def make_app(paths: list[Path], host: str, token: str = "") -> Dash:
-    """The application over these stores."""
-    live = Live(paths)
-    live.version()
-    live.frames(list(live.studies())[-1:])  # a large store takes seconds to read: before somebody waits for it
+@dataclass(frozen=True)
+class Chosen:
+    """What a person has chosen to see."""
+
+    view: str
+    studies: tuple[str, ...]
+    filter: str
+    choices: dict[str, str]
+    """Of the view, by name; those that it does not offer are left out."""
+    offered: tuple[Choice, ...]
+    frames: Frames
+
+    @property
+    def link(self) -> str:
+        """It all as the query of an address: what differs from the view's defaults."""
+        defaults = {choice.name: choice.default for choice in self.offered}
+        differing = {name: value for name, value in self.choices.items() if value != defaults[name]}
+        rest = {"filter": self.filter} if self.filter else {}
+        return urlencode({"view": self.view, "study": self.studies, **differing, **rest}, doseq=True)
+
+
+def choose(live: Live, view: str, studies: list[str], text: str | None, asked: dict[str, str]) -> Chosen:
+    """What is asked for, as far as it is offered; the frames are those of the runs that the filter keeps."""
+    needs, text = VIEWS.find(view).needs, (text or "").strip()
+    frames = live.frames(studies, needs)
+    offered = {choice.name: choice for choice in VIEWS.find(view)().choices(frames)}
+    choices = {name: value for name, value in asked.items() if name in offered and value in offered[name].options}
+    if "curves" in needs and choices.get("rate", "best") != "best":
+        frames = live.frames(studies, needs, choices["rate"])
+    frames = replace(frames, runs=filtered(frames.runs, text))
+    return Chosen(view, tuple(studies), text, choices, tuple(offered.values()), frames)
+
+
+def filtered(runs: Frame, text: str | None) -> Frame:
+    """The runs that a filter keeps."""
+    return runs.loc[matching(runs, text)] if text and len(runs) else runs
+
+
+def make_app(live: Live, host: str, token: str = "") -> Dash:
+    """The application over some stores."""
     app = Dash("recollect", title="recollect", update_title="", serve_locally=True, include_assets_files=False)
     guard(app.server, host, token)
     app.index_string = _index()
-    app.layout = lambda: _layout(live, paths)
+    app.layout = lambda: _layout(live, _from_address(live))
     _connect(app, live)
     return app
+
+
+def warm(live: Live) -> None:
+    """Read and draw what a page shows first: reading a large store takes a second, and so does Plotly's first figure."""
+    _drawn(_from_address(live), "light")
 
 
 def _index() -> str:
@@ -52,41 +114,57 @@ def _index() -> str:
     ]
     style = "\n".join(path.read_text(encoding="utf-8") for path in styles)
     return (
-        '<!doctype html><html lang="en"><head>{%metas%}<title>{%title%}</title><link rel="icon" href="data:,">{%css%}'
+        f'<!doctype html><html lang="en"><head><link rel="preload" as="script" href="{SCRIPTS}"><script>{_THEME}</script>'
+        '{%metas%}<title>{%title%}</title><link rel="icon" href="data:,">{%css%}'
         f"<style>{style}</style></head><body><a class='skip' href='#main'>Skip to the results</a>"
         "{%app_entry%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body></html>"
     )
 
 
-def _layout(live: Live, paths: list[Path]) -> html.Div:
+def _from_address(live: Live) -> Chosen:
+    """What the address of the page that asks for its parts has kept; by default the window of the newest study."""
     live.version()
-    studies = live.studies()
-    views = [
-        {"label": VIEWS.find(name).title, "value": name} for name in VIEWS if "mixing" not in VIEWS.find(name).needs
-    ]
+    query = parse_qs(urlsplit(request.referrer or "").query) if has_request_context() else {}
+    asked = {name: values[-1] for name, values in query.items()}
+    known = live.studies()
+    studies = [study for study in query.get("study", []) if study in known] or known[-1:]
+    view = asked.get("view", "")
+    return choose(live, view if view in _views() else "window", studies, asked.get("filter"), asked)
+
+
+def _views() -> list[str]:
+    """The views of the page: all but those of what a store does not hold."""
+    return [name for name in VIEWS if "mixing" not in VIEWS.find(name).needs]
+
+
+def _layout(live: Live, chosen: Chosen) -> html.Div:
+    theme = request.cookies.get("theme", "light") if has_request_context() else "light"
+    views = [{"label": VIEWS.find(name).title, "value": name} for name in _views()]
     label: dict[str, Any] = {"aria-label": "Switch between light and dark"}
     switch = html.Button("◐", id="switch", **label)
-    head = html.Div(
-        [html.H1("recollect"), html.P(", ".join(map(str, paths)), className="made"), html.Div(id="summary")]
-    )
-    chosen = dcc.Dropdown(studies, list(studies)[-1:], id="studies", multi=True)
-    words = dcc.Input(id="filter", type="search", placeholder="mamba2 accuracy>0.9", debounce=0.3)
+    stores = ", ".join(map(str, live.paths))
+    head = html.Div([html.H1("recollect"), html.P(stores, className="made"), html.Div(id="summary")])
+    studies = dcc.Dropdown(live.studies(), list(chosen.studies), id="studies", multi=True, placeholder="choose studies")
+    words = dcc.Input(chosen.filter, "search", id="filter", placeholder="mamba2 accuracy>0.9", debounce=0.15)
     config: Any = {"displaylogo": False, "toImageButtonOptions": {"format": "svg", "filename": "recollect"}}
-    options = {"suppressFieldDotNotation": True, "enableCellTextSelection": True, "rowHeight": 30, "headerHeight": 34}
-    table = grid.AgGrid(id="runs", columnDefs=[], rowData=[], className="ag-theme-quartz-auto-dark", dashGridOptions=options,
-                        csvExportParams={"fileName": "runs.csv"})  # fmt: skip
+    options = {"suppressFieldDotNotation": True, "enableCellTextSelection": True, "rowHeight": 30, "headerHeight": 34,
+               "cacheBlockSize": BLOCK}  # fmt: skip
+    table = grid.AgGrid(id="runs", columnDefs=run_columns(live.frames(chosen.studies).runs), rowModelType="infinite",
+                        className="ag-theme-quartz-auto-dark", dashGridOptions=options)  # fmt: skip
     return html.Div([
-        dcc.Interval("tick", EVERY), dcc.Store("version", data=live.version()), dcc.Store("theme", data=""),
+        dcc.Interval("tick", EVERY), dcc.Store("version", data=live.version()), dcc.Store("theme", data=theme),
+        dcc.Store("link", data=chosen.link), dcc.Download("download"),
         html.Header([head, switch]), html.Div(id="problems", role="alert"),
         html.Main(id="main", tabIndex=-1, children=[
             html.Section(id="explore", children=[
-                dcc.RadioItems(views, "window", id="views", inline=True),
-                html.Div([html.Label(["studies", chosen], className="wide"), html.Div(id="choices"),
+                dcc.RadioItems(views, chosen.view, id="views", inline=True),
+                html.Div([html.Label(["studies", studies], className="wide"),
+                          html.Div(_dropdowns(chosen), id="choices"),
                           html.Label(["filter", words], className="filter")], className="controls"),
-                dcc.Graph(id="chart", figure=go.Figure(), responsive=True, config=config), html.P(id="caption"),
+                dcc.Graph(id="chart", responsive=True, config=config), html.P(id="caption"),
             ]),
             html.Section([html.H2("Progress"), html.Div(id="progress", className="scroll", tabIndex=0)]),
-            html.Section([html.H2("Failures"), html.Div(id="failures")], id="failed"),
+            html.Section([html.H2("Failures"), html.Div(id="failures")], id="failed", hidden=True),
             html.Section([html.Div([html.H2("Runs"), html.Button("CSV", id="csv")], className="under"),
                           html.P(id="found", className="soft"), table]),
         ]),
@@ -95,103 +173,117 @@ def _layout(live: Live, paths: list[Path]) -> html.Div:
 
 def _connect(app: Dash, live: Live) -> None:
     """What changes what."""
-    app.clientside_callback(_THEME, Output("theme", "data"), Input("switch", "n_clicks"), State("theme", "data"))
-
-    @app.callback(
-        Output("version", "data"),
-        Output("problems", "children"),
-        Input("tick", "n_intervals"),
-        State("version", "data"),
+    studies, words, version = Input("studies", "value"), Input("filter", "value"), Input("version", "data")
+    app.clientside_callback(
+        _SWITCH % _THEME, Output("theme", "data"), Input("switch", "n_clicks"), prevent_initial_call=True
     )
+    app.clientside_callback(_LINK, Input("link", "data"), prevent_initial_call=True)
+    app.clientside_callback(_ROWS, studies, words, version, prevent_initial_call=True)
+
+    @app.callback(Output("version", "data"), Output("problems", "children"), Input("tick", "n_intervals"),
+                  State("version", "data"), prevent_initial_call=True)  # fmt: skip
     def look(_: int, known: str) -> tuple[Any, Any]:
         version = live.version()
         return (version if version != known else no_update), [html.P(problem) for problem in live.problems()]
 
-    @app.callback(Output("studies", "options"), Input("version", "data"))
-    def list_studies(_: str) -> dict[str, str]:
+    @app.callback(Output("studies", "options"), version, prevent_initial_call=True)
+    def list_studies(_: str) -> list[str]:
         return live.studies()
 
-    @app.callback(Output("choices", "children"), Input("views", "value"), Input("studies", "value"), Input("version", "data"),
-                  State({"choice": ALL}, "value"), State("choices", "children"))  # fmt: skip
-    def offer(name: str, studies: list[str], _: str, values: list[str], shown: list[Any] | None) -> Any:
-        frames, view = live.frames(studies or [], VIEWS.find(name).needs), VIEWS.find(name)()
-        choices = [choice for choice in view.choices(frames) if len(choice.options) > 1]
-        if ctx.triggered_id == "version" and [c.name for c in choices] == [_name(part) for part in shown or []]:
-            return no_update
-        return [_dropdown(choice) for choice in choices]
-
-    @app.callback(Output("chart", "figure"), Output("caption", "children"), Input("views", "value"), Input("studies", "value"),
-                  Input({"choice": ALL}, "value"), Input("filter", "value"), Input("theme", "data"),
-                  Input("version", "data"))  # fmt: skip
-    def draw(name: str, studies: list[str], _: list[str], text: str, theme: str, __: str) -> tuple[go.Figure, str]:
-        view, frames = VIEWS.find(name)(), _filtered(live.frames(studies or [], VIEWS.find(name).needs), text)
-        offered = {choice.name: choice for choice in view.choices(frames)}
-        asked = {part["id"]["choice"]: part["value"] for part in ctx.inputs_list[2]}
-        kept = {key: value for key, value in asked.items() if key in offered and value in offered[key].options}
-        tone, narrow = (theme or "light").split(" ")[0], "narrow" in (theme or "")
-        try:
-            figure, caption = view.figure(frames, theme=tone, **kept), view.caption(frames)
-        except (SpecError, ValueError, KeyError) as error:
-            figure, caption = set_theme(go.Figure(), tone), f"This cannot be drawn: {error}"
-        if narrow:
-            figure.update_layout(legend={"orientation": "h", "y": -0.2, "yanchor": "top"})
-        return figure.update_layout(uirevision=f"{name} {studies} {kept}"), caption
+    @app.callback(Output("chart", "figure"), Output("caption", "children"), Output("choices", "children"), Output("link", "data"),
+                  Input("views", "value"), studies, words, Input("theme", "data"), version, Input({"choice": ALL}, "value"),
+                  State("link", "data"), State("choices", "children"))  # fmt: skip
+    def draw(
+        view: str, studies: list[str], text: str, theme: str, _: str, __: list[str], link: str, shown: list[Any]
+    ) -> Any:
+        turned = ctx.triggered_id == "views"
+        asked = {} if turned else {part["id"]["choice"]: part["value"] for part in ctx.inputs_list[5]}
+        chosen = choose(live, view, studies or [], text, asked)
+        if isinstance(ctx.triggered_id, dict) and chosen.link == link:
+            raise PreventUpdate  # the choices of another view have just come
+        offers = [[choice.name, *choice.options] for choice in chosen.offered if len(choice.options) > 1]
+        known = not turned and offers == [_offered(part) for part in shown or []]
+        figure, caption = _drawn(chosen, theme)
+        note = " ".join(filter(None, (caption, live.notes(studies or []))))
+        return figure, note, no_update if known else _dropdowns(chosen), chosen.link
 
     @app.callback(Output("progress", "children"), Output("failures", "children"), Output("failed", "hidden"),
-                  Output("summary", "children"), Input("studies", "value"), Input("version", "data"))  # fmt: skip
+                  Output("summary", "children"), studies, version)  # fmt: skip
     def follow(studies: list[str], _: str) -> tuple[Any, Any, bool, Any]:
         parts, failures = live.progress(studies or []), live.failures(studies or [])
+        left = live.time_left(studies or [])
+        return progress_table(parts), failure_list(failures), not failures, summary(parts, left)
+
+    @app.callback(
+        Output("runs", "columnDefs"), studies, version, State("runs", "columnDefs"), prevent_initial_call=True
+    )
+    def list_columns(studies: list[str], _: str, shown: list[dict]) -> Any:
+        columns = run_columns(live.frames(studies or []).runs)
+        return no_update if columns == shown else columns
+
+    @app.callback(Output("found", "children"), studies, words, version)
+    def count(studies: list[str], text: str, _: str) -> str:
+        found = len(filtered(live.frames(studies or []).runs, text))
         return (
-            progress_table(parts),
-            failure_list(failures),
-            not failures,
-            summary(parts, live.time_left(studies or [])),
+            f"{found} runs, the best first." if found else "No run fits." if text else "No run has been measured yet."
         )
 
-    @app.callback(Output("runs", "rowData"), Output("runs", "columnDefs"), Output("found", "children"), Input("studies", "value"),
-                  Input("filter", "value"), Input("version", "data"))  # fmt: skip
-    def list_runs(studies: list[str], text: str, _: str) -> tuple[list[dict], list[dict], str]:
-        runs = _filtered(live.frames(studies or []), text).runs
-        if runs.empty:
-            return [], [], "No run fits." if text else "No run has been measured yet."
-        columns = (
-            "id",
-            "study",
-            "configuration",
-            "train.lr",
-            "train.seed",
-            "status",
-            "step",
-            *varying(runs),
-            *measures(runs),
-            "state_size",
-        )
-        names = [name for name in dict.fromkeys((*columns, "parameters", "seconds")) if name in runs]
-        shown = runs.sort_values("accuracy", ascending=False, kind="stable").head(ROWS)[names].astype(object)
-        note = f"{len(runs)} runs, the best first." if len(runs) <= ROWS else f"The best {ROWS} of {len(runs)} runs."
-        return shown.where(shown.notna(), None).to_dict("records"), run_columns(runs[names]), note
+    @app.callback(Output("runs", "getRowsResponse"), Input("runs", "getRowsRequest"), State("studies", "value"),
+                  State("filter", "value"), prevent_initial_call=True)  # fmt: skip
+    def list_runs(asked: dict[str, Any] | None, studies: list[str], text: str) -> Any:
+        if not asked:
+            return no_update
+        runs = _sorted(filtered(live.frames(studies or []).runs, text), asked.get("sortModel") or [])
+        part = runs.iloc[asked["startRow"] : asked["endRow"]].astype(object)
+        return {"rowData": part.where(part.notna(), None).to_dict("records"), "rowCount": len(runs)}
 
-    @app.callback(Output("runs", "exportDataAsCsv"), Input("csv", "n_clicks"), prevent_initial_call=True)
-    def save(_: int) -> bool:
-        return True
+    @app.callback(Output("download", "data"), Input("csv", "n_clicks"), State("studies", "value"), State("filter", "value"),
+                  prevent_initial_call=True)  # fmt: skip
+    def save(_: int, studies: list[str], text: str) -> dict[str, Any]:
+        file = io.StringIO()
+        write_csv(_sorted(filtered(live.frames(studies or []).runs, text), []), file)
+        return {"content": file.getvalue(), "filename": "runs.csv"}
 
 
-def _filtered(frames: Frames, text: str | None) -> Frames:
-    if not text or frames.runs.empty:
-        return frames
-    return Frames(
-        frames.runs.loc[matching(frames.runs, text)], frames.curves, frames.slices, frames.mixing, frames.threshold
-    )
+def _sorted(runs: Frame, by: list[dict[str, str]]) -> Frame:
+    """The columns that are shown, by the order that is asked for, or the best first."""
+    if runs.empty:
+        return runs
+    known = [(each["colId"], each["sort"] == "asc") for each in by if each["colId"] in runs] or [("accuracy", False)]
+    names, up = zip(*known, strict=True)
+    return runs[shown_columns(runs)].sort_values(list(names), ascending=list(up), kind="stable")
 
 
-def _dropdown(choice: Choice) -> html.Label:
-    options = [{"label": label, "value": value} for value, label in choice.options.items()]
-    part = dcc.Dropdown(
-        options, choice.default, id={"choice": choice.name}, clearable=False, searchable=len(options) > 8
-    )
-    return html.Label([choice.label, part])
+def _drawn(chosen: Chosen, theme: str) -> tuple[go.Figure, str]:
+    """The chart, and what a reader has to know of it."""
+    view, tone = VIEWS.find(chosen.view)(), "dark" if theme.startswith("dark") else "light"
+    left = {choice.name: choice for choice in view.choices(chosen.frames)}  # of the runs that the filter keeps
+    asked = {name: value for name, value in chosen.choices.items() if name in left and value in left[name].options}
+    try:
+        figure, caption = view.figure(chosen.frames, theme=tone, **asked), view.caption(chosen.frames)
+    except (SpecError, ValueError, KeyError) as error:
+        figure, caption = set_theme(go.Figure(), tone), f"This cannot be drawn: {error}"
+    if "narrow" in theme:
+        lines = sum(trace.showlegend is not False for trace in figure.data)  # the key goes under the chart
+        key = {"orientation": "h", "xref": "container", "x": 0.02, "yref": "container", "y": 0, "yanchor": "bottom",
+               "maxheight": 0.5, "font_size": 11}  # fmt: skip
+        figure.update_layout(legend=key, margin={"b": 60 + 15 * min(lines, 16) if lines > 1 else 48})
+        figure.for_each_xaxis(lambda axis: axis.update(dtick=1) if axis.type == "log" and not axis.tickvals else None)
+    return figure.update_layout(uirevision=f"{chosen.view} {chosen.studies} {asked}"), caption
 
 
-def _name(part: dict[str, Any]) -> str:
-    """The choice that a part of the page, as the browser sends it, stands for."""
-    return part["props"]["children"][1]["props"]["id"]["choice"]
+def _dropdowns(chosen: Chosen) -> list[html.Label]:
+    """A control for everything that can be chosen."""
+    return [
+        html.Label([choice.label, dcc.Dropdown(
+            [{"label": label, "value": value} for value, label in choice.options.items()],
+            chosen.choices.get(choice.name, choice.default), id={"choice": choice.name}, clearable=False,
+            searchable=len(choice.options) > 8)])
+        for choice in chosen.offered if len(choice.options) > 1
+    ]  # fmt: skip
+
+
+def _offered(part: dict[str, Any]) -> list[str]:
+    """The name of the choice, and what it offers, of a control as the browser sends it."""
+    properties = part["props"]["children"][1]["props"]
+    return [properties["id"]["choice"], *(option["value"] for option in properties["options"])]

@@ -6,9 +6,11 @@ from dash import html
 
 from recollect.store.progress import ConfigurationProgress
 from recollect.store.records import Failure
-from recollect.views.fields import number, plain
+from recollect.views.fields import measures, number, plain, varying
 from recollect.views.frame import Frame
 
+SHORT = {"function": "params.value == null ? '' : d3.format('.5~g')(params.value)"}
+"""How the table of runs writes numbers."""
 MOST = 200
 """Rows of a list at most."""
 
@@ -89,18 +91,22 @@ def failure_list(failures: list[tuple[Failure, str | None]]) -> list[Any]:
     ]  # fmt: skip
 
 
+def shown_columns(runs: Frame) -> list[str]:
+    """The columns of the table of runs."""
+    several = ["study"] if runs["study"].nunique() > 1 else []
+    first = ("id", *several, "configuration", "accuracy", "train.lr", "train.seed", "status", "step")
+    names = dict.fromkeys((*first, *varying(runs), *measures(runs), "state_size", "parameters", "seconds"))
+    return [name for name in names if name in runs]
+
+
 def run_columns(runs: Frame) -> list[dict[str, Any]]:
-    """The columns of the table of runs: numbers to the right, ids in a fixed width."""
+    """How the table of runs shows its columns: numbers to the right, ids in a fixed width."""
     columns = []
-    for name in runs:
-        column: dict[str, Any] = {
-            "field": name,
-            "headerName": plain(name),
-            "sortable": True,
-            "resizable": True,
-            "filter": True,
-        }
-        column |= {"type": "rightAligned", "width": 120} if number(runs, name) else {"width": 150}
+    for name in shown_columns(runs) if len(runs) else []:
+        column: dict[str, Any] = {"field": name, "headerName": plain(name), "sortable": True, "resizable": True}
+        column |= (
+            {"type": "rightAligned", "width": 120, "valueFormatter": SHORT} if number(runs, name) else {"width": 150}
+        )
         column |= {"width": 165, "pinned": "left", "cellClass": "mono"} if name == "id" else {}
         column |= {"width": 240} if name == "configuration" else {}
         columns.append(column)

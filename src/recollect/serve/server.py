@@ -1,6 +1,7 @@
 """Starts the page: which stores, at which address, and for whom."""
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -22,7 +23,8 @@ def serve(
         from werkzeug.serving import make_server
 
         from recollect.serve.guard import is_loopback
-        from recollect.serve.page import make_app
+        from recollect.serve.live import Live
+        from recollect.serve.page import make_app, warm
     except ImportError as error:
         raise SpecError(
             f"`recollect serve` needs the extra `serve`: pip install 'recollect[serve]' ({error})"
@@ -32,9 +34,13 @@ def serve(
     paths = [Path(store) for store in stores]
     for path in paths:
         Store(path)  # refuses what is not there or is no store
+    live = Live(paths)
+    threading.Thread(
+        target=warm, args=[live], daemon=True
+    ).start()  # a large store takes a while, and so does opening a browser
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     try:
-        server = make_server(host, port, make_app(paths, host, token).server, threaded=True)
+        server = make_server(host, port, make_app(live, host, token).server, threaded=True)
     except (OSError, SystemExit) as error:
         raise SpecError(f"cannot listen on {host}:{port}: {error}; choose another --port") from None
     shown = f"[{host}]" if ":" in host else host

@@ -20,6 +20,11 @@ _UNKNOWN = (
     Unknown("train.batch", "128", "rows are fresh"),
     Unknown("train.schedule", "cosine after a tenth of warm-up", "neither decay nor warm-up is named"),
     Unknown("task", "26 letters in palindromes, 32 symbols on 64 stacks, 8,192 words in MQAR", "the vocabularies"),
+    Unknown(
+        "task",
+        "in stacks a push or a pop with equal probability, of any stack that allows it",
+        "how operations are drawn",
+    ),
 )
 SOURCE = Source(
     "kimi2025", "Kimi Team, Kimi Linear: an expressive, efficient attention architecture", protocol, unknown=_UNKNOWN

@@ -1,10 +1,12 @@
 """Results as pandas frames."""
 
+import heapq
 import json
 import re
 from collections.abc import Callable, Sequence
 from functools import wraps
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TextIO
 
@@ -17,7 +19,7 @@ from recollect.spec import SpecError, nearest
 from recollect.spec.output import written_whole
 from recollect.store.files import read_errors
 from recollect.store.labels import labels
-from recollect.store.records import check_provenance, numbers, parsed
+from recollect.store.records import check_provenance, parsed
 from recollect.store.store import Store
 
 P = ParamSpec("P")
@@ -35,8 +37,9 @@ _OUTCOMES = ("status", "step", "accuracy", "best_accuracy", "state_size", "param
 _NAMES = ("id", "model", "status", "step", "accuracy", "best_accuracy", "best_step", "final", "parameters", "state_size",
           "seconds", "device", "versions", "notes", "ended", "semantics", "spec")  # fmt: skip
 _UNFINISHED = """
-SELECT training.run, model, 'training', newest, last.accuracy, best, NULL, '{}', NULL, NULL, NULL, NULL, NULL, '[]', NULL,
-    NULL, spec, NULL FROM training
+SELECT training.run AS id, model, 'training' AS status, newest AS step, last.accuracy, best AS best_accuracy,
+    NULL AS best_step, '{}' AS final, NULL AS parameters, NULL AS state_size, NULL AS seconds, NULL AS device,
+    NULL AS versions, '[]' AS notes, NULL AS ended, NULL AS semantics, spec FROM training
 JOIN (SELECT run, max(step) AS newest, max(accuracy) AS best FROM training_points GROUP BY run) so_far USING (run)
 JOIN training_points last ON last.run = training.run AND last.step = newest
 """
@@ -66,15 +69,7 @@ def runs_frame(
     """
     if columns not in ("all", "varying"):
         raise SpecError(f"columns {columns!r}: {nearest(columns, ('all', 'varying'))}")
-    select = f"SELECT {', '.join(_NAMES)}, rowid AS nth FROM runs"
-    select = f"{select} UNION ALL {_UNFINISHED}" if unfinished else select
-    if study is None:
-        rows = store._query(f"SELECT {', '.join(_NAMES)} FROM ({select}) ORDER BY nth IS NULL, nth")
-    else:
-        store.study_source(study)  # refuses a name that the store does not know
-        join = "JOIN study_runs ON study_runs.run = found.id WHERE study_runs.study = ? ORDER BY study_runs.place"
-        columns_of = ", ".join(f"found.{name}" for name in _NAMES)
-        rows = store._query(f"SELECT {columns_of} FROM ({select}) found {join}", [study])
+    rows = _run_rows(store, study, unfinished)
     if not rows:
         return pd.DataFrame()
     keys, rates, seeds = zip(*(_but_rate_and_seed(row[-1]) for row in rows), strict=True)
@@ -82,11 +77,11 @@ def runs_frame(
     first: dict[tuple[str, str], int] = {}  # a configuration is parsed, named and flattened once
     places = [first.setdefault(key, len(first)) for key in zip(titles, keys, strict=True)]
     specs = [specification_of(key) for _, key in first]
-    fields = pd.DataFrame([_flat(spec) for spec in specs]).iloc[places].reset_index(drop=True)
+    fields = pd.DataFrame([flat(spec) for spec in specs]).iloc[places].reset_index(drop=True)
     fields = fields.assign(**{"train.lr": rates, "train.seed": seeds})
     fields = fields.drop(columns=[f"train.{name}" for name in _RUN if fields[f"train.{name}"].isna().all()])
     about = pd.DataFrame(rows, columns=pd.Index(_NAMES)).drop(columns="spec")
-    finals = pd.DataFrame([numbers(text) for text in about.pop("final")]).drop(columns="accuracy", errors="ignore")
+    finals = pd.DataFrame(_measures(about.pop("final").tolist())).drop(columns="accuracy", errors="ignore")
     about.insert(1, "configuration", np.array(labels([title for title, _ in first], specs), object)[places])
     frame = pd.concat([about, finals.add_prefix("final."), fields], axis="columns")
     for name in _NUMBERS:
@@ -99,6 +94,29 @@ def runs_frame(
         for text in frame[name].dropna().unique():
             check_provenance(name, text)
     return frame if columns == "all" else _varying(frame)
+
+
+def _run_rows(store: Store, study: str | None, unfinished: bool) -> list[tuple]:
+    """The columns `_NAMES` of each run.
+
+    Runs that have ended and those in training are read apart: a union of both would be copied and indexed before the runs of a
+    study are picked from it. Those in training are read first, as one of them may end meanwhile; it is then known by its end.
+    """
+    if study is not None:
+        store.study_source(study)  # refuses a name that the store does not know
+    columns = ", ".join(f"found.{name}" for name in _NAMES)
+
+    def read(table: str) -> list[tuple]:
+        if study is None:
+            return store._query(f"SELECT 0, {columns} FROM {table} found")
+        join = "study_runs ON study_runs.run = found.id WHERE study_runs.study = ? ORDER BY study_runs.place"
+        return store._query(f"SELECT study_runs.place, {columns} FROM {table} found JOIN {join}", [study])
+
+    begun = read(f"({_UNFINISHED})") if unfinished else []
+    ended = read("(SELECT * FROM runs ORDER BY rowid)" if study is None else "runs")
+    done = {row[1] for row in ended} if begun else set()
+    rows = heapq.merge(ended, [row for row in begun if row[1] not in done], key=itemgetter(0))
+    return [row[1:] for row in rows]
 
 
 def specification_of(text: str) -> dict[str, Any]:
@@ -224,6 +242,14 @@ def _parsed(texts: list[str]) -> list[dict[str, Any]]:
     return found
 
 
+def _measures(texts: list[str]) -> list[dict[str, float | None]]:
+    """The measures by name that each JSON text holds."""
+    records = _parsed(texts)
+    if any(not isinstance(value, int | float | None) for record in records for value in record.values()):
+        raise ValueError("final measures are not numbers by name")
+    return records
+
+
 def _but_rate_and_seed(spec: str) -> tuple[str, float | None, int | None]:
     """The specification, as JSON, with 0 for its learning rate and seed; and these two, where it has them."""
     if len(found := _RATE_AND_SEED.findall(spec)) == 1:  # parsing many specifications takes ten times as long
@@ -233,17 +259,17 @@ def _but_rate_and_seed(spec: str) -> tuple[str, float | None, int | None]:
     return json.dumps(data | {"train": data["train"] | dict.fromkeys(_RUN, 0)}, separators=(",", ":")), rate, seed
 
 
-def _flat(spec: dict) -> dict[str, Any]:
+def flat(spec: dict) -> dict[str, Any]:
     """The fields of a specification by dotted name; what is nested deeper than a mixer's options stays JSON."""
-    flat = {}
+    fields = {}
     for part in _PARTS:
         for name, value in spec[part].items():
             if name == "mixer":
-                flat["model.mixer"] = value["kind"]
-                flat |= {f"model.mixer.{option}": _cell(v) for option, v in value.items() if option != "kind"}
+                fields["model.mixer"] = value["kind"]
+                fields |= {f"model.mixer.{option}": _cell(v) for option, v in value.items() if option != "kind"}
             else:
-                flat[f"{part}.{name}"] = _cell(value)
-    return flat
+                fields[f"{part}.{name}"] = _cell(value)
+    return fields
 
 
 def _cell(value: object) -> object:

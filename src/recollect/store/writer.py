@@ -57,13 +57,17 @@ class Writer:
                 raise
 
     def add_study(self, name: str, source: str, runs: "list[RunSpec]") -> None:
-        """Remember a study and which runs it is made of; a study of that name is replaced (its results stay)."""
+        """Remember a study and which runs it is made of; a study of that name is replaced (its results stay). Results of these
+        runs that were saved before a field of specifications existed get its default, so that they compare with new ones."""
         labels = {run.id: label for label, group in configurations(runs).items() for run in group}
         rows = [(name, i, run.id, labels.get(run.id), run.train.total_steps) for i, run in enumerate(runs)]
         with self.transaction() as db:
             db.execute("INSERT OR REPLACE INTO studies VALUES (?, ?)", (name, source))
             db.execute("DELETE FROM study_runs WHERE study = ?", (name,))
             db.executemany("INSERT INTO study_runs VALUES (?, ?, ?, ?, ?)", rows)
+            ended = {id for (id,) in db.execute("SELECT id FROM runs")}
+            specs = [(text, run.id, text) for run in runs if run.id in ended for text in [run.model_dump_json()]]
+            db.executemany("UPDATE runs SET spec = ? WHERE id = ? AND spec != ?", specs)
 
     def set_aside(self, study: str, source: str, runs: Collection[str]) -> str:
         """Where a study of this name is in the store with another file, and with runs that are not among these: give it another

@@ -21,6 +21,7 @@ from torch import nn
 from recollect.models.model import Model, outline
 from recollect.tasks.base import Task
 from recollect.train.spec import RunSpec, TrainSpec
+from recollect.train.speed.compile import SAVED, worth
 
 CPU = 5e9
 """Operations per second of small models on one or two CPU cores: an assumption."""
@@ -45,6 +46,9 @@ MEASURING = 0.2
 """What measuring may cost, over training, before a plan says so."""
 COMPILING = 40.0
 """Seconds to the first compiled step, caches empty."""
+UNCOMPILED = 0.012
+"""Seconds that a step takes at the least before it is compiled, because its kernels are launched one by one: 11 to 19 ms were
+measured for five mixers with two layers in cohorts of 6 (statetracking2025/parity at scale medium, H200)."""
 
 
 @dataclass(frozen=True)
@@ -165,9 +169,21 @@ def gpu_seconds(run: RunSpec, members: int, machine: Machine = H200) -> float:
 
 
 def step_share(run: RunSpec, members: int) -> float:
-    """The share of a step of so many runs in which an H200 is busy."""
+    """The share of a compiled step of so many runs in which an H200 is busy."""
     busy = members * _busy(run, work_of(run))
     return busy / (STEP + busy)
+
+
+def uncompiled_step(run: RunSpec, members: int) -> tuple[float, float]:
+    """Seconds of a step of so many runs that is not compiled, and the share of them in which an H200 is busy."""
+    busy = members * _busy(run, work_of(run)) / (1 - SAVED)
+    step = max(busy, UNCOMPILED)
+    return step, busy / step
+
+
+def will_compile(run: RunSpec) -> bool:
+    """Whether a cohort of such runs is expected to be compiled: whether its steps, launched one by one, take long enough."""
+    return worth(UNCOMPILED, run.train.total_steps)
 
 
 def _busy(run: RunSpec, work: Work, machine: Machine = H200) -> float:

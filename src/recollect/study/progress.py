@@ -2,13 +2,15 @@
 
 import html
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from recollect.study.cost import work_of
+from recollect.study.executors.base import own_code
 from recollect.study.sinks.base import Sink
 from recollect.study.trainer import Failed, Note
 from recollect.train.events import Ended, Measured
@@ -17,7 +19,7 @@ from recollect.train.spec import RunSpec
 _LINES, _UPDATES = 10.0, 0.5
 """Seconds between plain lines, and between updates of a notebook."""
 _MEANT = 0.02
-"""The share of the steps after which an estimate of the time left is useful."""
+"""The share of the work after which an estimate of the time left is useful."""
 
 
 class Progress(Sink):
@@ -43,12 +45,11 @@ class Progress(Sink):
             self._print(f"study {name}: {len(runs)} runs{known}{where}")
         every = {run.id: run for runs in studies.values() for run in runs}
         self.total, self.ended = len(every), sum(id in done for id in every)
-        self.left = {id: run.train.total_steps for id, run in every.items() if id not in done}  # steps still to do
-        self.steps = self.steps_left = sum(self.left.values())
+        self.per_step = work_per_step([run for id, run in every.items() if id not in done])
+        self.left = {id: every[id].train.total_steps * step for id, step in self.per_step.items()}  # work still to do
+        self.work = self.work_left = sum(self.left.values())
         self.started = self.spoken = time.monotonic()
-        self.first: tuple[float, int] | None = (
-            None  # when the first measurement came, and how many steps were left then
-        )
+        self.first: tuple[float, float] | None = None  # when the first measurement came, and the work left then
         if not self.left:
             return
         if self.console.is_terminal:
@@ -58,7 +59,7 @@ class Progress(Sink):
                 TextColumn("{task.fields[left]}"),
                 TextColumn("{task.fields[best]}", markup=False), console=self.console, transient=False,
             )  # fmt: skip
-            self.row = self.bar.add_task("training", total=self.steps, runs=self._runs(), left="", best="")
+            self.row = self.bar.add_task("training", total=self.work, runs=self._runs(), left="", best="")
             self.bar.start()
         elif self.console.is_jupyter:
             from IPython.display import HTML, display  # pyright: ignore[reportMissingImports]
@@ -98,17 +99,18 @@ class Progress(Sink):
         if self.console.is_jupyter:
             print(text)  # rich would make a page of its own of each line
         else:
-            self.console.print(text, markup=False)
+            self.console.print(text, markup=False, soft_wrap=True)
 
     def _leave(self, run: str, steps: int) -> None:
-        self.steps_left += steps - self.left[run]
-        self.left[run] = steps
+        work = steps * self.per_step[run]
+        self.work_left += work - self.left[run]
+        self.left[run] = work
 
     def _show(self) -> None:
-        if self.first is None and self.steps_left < self.steps:
-            self.first = time.monotonic(), self.steps_left
+        if self.first is None and self.work_left < self.work:
+            self.first = time.monotonic(), self.work_left
         if self.bar is not None:
-            done = self.steps - self.steps_left
+            done = self.work - self.work_left
             self.bar.update(self.row, completed=done, runs=self._runs(), left=self._left(), best=self._best())
             return
         now = time.monotonic()
@@ -123,18 +125,18 @@ class Progress(Sink):
     def _line(self) -> str:
         share, elapsed = self._share(), time.monotonic() - self.started
         left = f", {left}" if (left := self._left()) else ""
-        return f"{self._runs()}, {share:.0%} of the steps, {_clock(elapsed)}{left}  {self._best()}"
+        return f"{self._runs()}, {share:.0%} of the work, {_clock(elapsed)}{left}  {self._best()}"
 
     def _left(self) -> str:
-        """An estimate of the time left, by the steps since the first measurement: what comes before it, as starting workers and
+        """An estimate of the time left, by the work done since the first measurement: what comes before it, as starting workers and
         compiling, happens once. Empty until it means something."""
-        if self.first is None or not self.steps_left:
+        if self.first is None or not any(self.left.values()):
             return ""
         began, before = self.first
-        elapsed, done = time.monotonic() - began, before - self.steps_left
-        if done < _MEANT * self.steps or elapsed < _LINES:
+        elapsed, done = time.monotonic() - began, before - self.work_left
+        if done < _MEANT * self.work or elapsed < _LINES:
             return ""
-        return f"about {_clock(elapsed * self.steps_left / done)} left"
+        return f"about {_clock(elapsed * self.work_left / done)} left"
 
     def _page(self) -> str:
         """A bar as HTML."""
@@ -144,13 +146,22 @@ class Progress(Sink):
         )
 
     def _share(self) -> float:
-        return 1 - self.steps_left / (self.steps or 1)
+        return 1 - self.work_left / (self.work or 1) if any(self.left.values()) else 1.0
 
     def _best(self) -> str:
         return f"best {self.best[0]:.3f} {self.best[1]}" if self.best[1] else ""
 
     def _runs(self) -> str:
         return f"{self.ended} of {self.total} runs"
+
+
+def work_per_step(runs: Sequence[RunSpec]) -> dict[str, float]:
+    """How much work a step of each run is, by its id, in operations: what a study's models differ in. A user's own code, which runs
+    only where it trains, counts as the mean of the others."""
+    by_shape = {run.shape: run for run in runs}
+    operations = {shape: work_of(run).step_flops for shape, run in by_shape.items() if not own_code(run)}
+    mean = sum(operations.values()) / len(operations) if operations else 1.0
+    return {run.id: operations.get(run.shape, mean) for run in runs}
 
 
 def _clock(seconds: float) -> str:

@@ -11,7 +11,7 @@ from recollect.spec.faults import fault_point
 from recollect.store.checkpoints import Checkpoints
 from recollect.store.files import write_errors
 from recollect.store.writer import Writer
-from recollect.study.executors.base import LAST, Broken, Done, Executor, Job, Report, Silent
+from recollect.study.executors.base import LAST, Broken, Done, Executor, Job, Report, Silent, Warned
 from recollect.study.packing import pack
 from recollect.study.sinks.base import Watch
 from recollect.study.stop import StopRequest
@@ -53,7 +53,7 @@ class Trainer:
         self.fits: dict[str, int] = {}  # by shape: how many runs memory holds, where more were too many
         self.failures: Counter[str] = Counter()  # by run
         self.steps: dict[str, int] = {}  # by run: the step of its last snapshot
-        self.shown: set[str] = set()  # notes of results that have been shown
+        self.shown: set[str] = set()  # notes of results and warnings that have been shown
 
     def train(self, pending: list[RunSpec], size: int, done: Collection[str] = ()) -> None:
         """Train these runs, or as far as they come before an end is asked for; those that share a snapshot go on together.
@@ -97,12 +97,13 @@ class Trainer:
             job.ending = report.ending
             self.writer.add_measured(job.runs, report)
         elif isinstance(report, Ended):
-            for text in [note for note in report.notes if note not in self.shown]:
-                self.shown.add(text)
-                self.say(job.runs, text)
+            for text in report.notes:
+                self.say_once(job.runs, text)
             job.ended.append(report)
             if len(job.ended) == job.ending:
                 self.keep(job)
+        elif isinstance(report, Warned):
+            self.say_once(job.runs, report.text)
         elif isinstance(report, Saved) and job.runs:
             with write_errors(self.checkpoints.folder):
                 self.checkpoints.save([run.id for run in job.runs], report.data)
@@ -191,6 +192,11 @@ class Trainer:
 
     def again(self, *cohorts: list[RunSpec]) -> None:
         self.queue.extendleft(Job(cohort) for cohort in reversed(cohorts))
+
+    def say_once(self, runs: list[RunSpec], text: str) -> None:
+        if text not in self.shown:
+            self.shown.add(text)
+            self.say(runs, text)
 
     def say(self, runs: list[RunSpec], text: str) -> None:
         self.watch(runs, Note(text))

@@ -75,7 +75,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The classes, loaded when they are first used, since they import torch."""
-    homes = {attribute: module for module, _, attribute in (place.partition(":") for place in TASKS.built_in.values())}
+    homes = {attribute: module for module, _, attribute in (name.partition(":") for name in TASKS.built_in.values())}
     homes |= dict.fromkeys(("Batch", "Task"), "recollect.tasks.base")
     homes |= dict.fromkeys(("AnyTask", "as_task", "task_class"), "recollect.tasks.spec")
     if name in homes:

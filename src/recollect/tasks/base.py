@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -145,6 +145,19 @@ class Task(Spec):
             1 - sum(row in known for row in test) / len(test) for known in (set(train[: drawn // 2]), set(train))
         )
         return 1 - new * (new / early) ** (2 * (train_rows - drawn) / max(drawn, 1)) if new else 1.0
+
+
+class AnswersTask(Task):
+    """A task with a field `vocab`, the number of token ids, whose accuracy counts single answers."""
+
+    if TYPE_CHECKING:  # a field that each task defines and documents
+        vocab: int
+
+    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
+
+    @property
+    def vocabulary(self) -> int:
+        return self.vocab
 
 
 def _contents(task: Task, purpose: str, rows: int) -> list[bytes]:

@@ -80,7 +80,7 @@ class Compositional(PairsTask):
         """Which first and which second part each key has, each (rows, K): K different cells of the parts x parts table.
 
         Every first part meets the second part of its own number and the next, then others are drawn: so each part
-        stands in two keys or more. Which token has which number is drawn afterwards.
+        is in two keys or more. Which token has which number is drawn afterwards.
         """
         others = stream.bijection(self.parts * (self.parts - 2))(
             torch.arange(self.pairs - 2 * self.parts, device=stream.device)

@@ -1,7 +1,7 @@
 """Copying (Jelassi et al. 2024; Okpekpe & Orvieto 2025, section 5).
 
-An example is `$x|x.`: a string of i.i.d. letters, then the same string again. The copied letters and `.` are read, each
-one token before it stands. A row is one example, or, packed, as many as fill the context, the last one cut off. With `reverse`
+An example is `$x|x.`: a string of i.i.d. letters, then the same string again. The copied letters and `.` are each predicted
+from the token before. A row is one example, or, packed, as many as fill the context, the last one cut off. With `reverse`
 the copy is written backwards: the palindromes of Kimi Linear (Kimi Team 2025), in this alphabet and with `$` and `.` around them.
 """
 
@@ -63,7 +63,7 @@ class Copy(Task):
 
     @property
     def chance(self) -> float:
-        """The string's letters in any order, over the lengths that a row can have."""
+        """The accuracy of guessing the order of the string's letters, averaged over the lengths that a row can have."""
         lengths = self.length - self.min_length + 1
         some = range(self.min_length, self.min_length + min(lengths, 40))  # longer ones are never guessed
         return sum(comb(length + 25, 25) / 26**length for length in some) / lengths
@@ -80,11 +80,11 @@ class Copy(Task):
         letters = stream.integers(examples * self.length, LETTERS, LETTERS + 26).view(-1, self.length)
         length, letter = size.view(-1, 1), torch.arange(self.length + 1, device=stream.device)
 
-        place = torch.arange(self._example, device=stream.device)  # in an example: 0 is `$`, length + 1 is `|`
-        copied = place - length - 2  # the letter of the copy that stands here; `length` is `.`
+        position = torch.arange(self._example, device=stream.device)  # in an example: 0 is `$`, length + 1 is `|`
+        copied = position - length - 2  # the number of the copied letter here; `length` is `.`
         again = length - 1 - copied if self.reverse else copied
-        tokens = letters.gather(1, torch.where(copied >= 0, again, place - 1).clamp(0, self.length - 1))
-        tokens = tokens.masked_fill(place == 0, START).masked_fill(copied == -1, SEPARATOR)
+        tokens = letters.gather(1, torch.where(copied >= 0, again, position - 1).clamp(0, self.length - 1))
+        tokens = tokens.masked_fill(position == 0, START).masked_fill(copied == -1, SEPARATOR)
         tokens = tokens.masked_fill(copied == length, END).masked_fill(copied > length, PAD)
 
         trained, is_letter = letter <= length, letter < length  # (rows x examples, length + 1)

@@ -1,6 +1,6 @@
 """Duplicate queries: which of several right answers does an n-gram model give (Pantazopoulos et al. 2026)?
 
-The sequence is cut into equal segments; the same query n-gram stands once in each, at a uniform place, each time before
+The sequence is cut into equal segments; the same query n-gram occurs once in each, at a uniform position, each time before
 a different k-gram. The model decodes k tokens greedily. Error rate: the share that match no segment's k-gram.
 Preference rate of a segment: the share that match its k-gram. Formats and vocabulary are the clean n-gram task's.
 """
@@ -18,7 +18,7 @@ from recollect.tasks.ngram import CLEAN, SYMBOLS, lay_out, occurrences, refuse_r
 
 
 class Duplicates(Task):
-    """Duplicate queries: the query stands once in each segment; evaluates a model trained on `ngram`."""
+    """Duplicate queries: the query occurs once in each segment. It evaluates a model trained on `ngram`."""
 
     kind: Literal["duplicates"] = "duplicates"
     n: int = Field(default=2, ge=1)
@@ -28,23 +28,23 @@ class Duplicates(Task):
     length: int = Field(default=100, ge=2, le=MOST)
     """Symbols in the sequence, rounded down to a multiple of `segments`."""
     segments: int = Field(default=2, ge=2)
-    """Equal parts of the sequence; the query stands once in each."""
+    """Equal parts of the sequence; the query occurs once in each."""
     symbols: int = Field(default=30, ge=2, le=MOST)
     """Different symbols."""
     query: Literal["suffix", "prefix"] = "suffix"
-    """Where the query stands: after the sequence, or before it."""
+    """Whether the query comes after the sequence or before it."""
     variant: Literal["clean", "released"] = "clean"
     """`clean`: the query occurs nowhere else. `released`: as in the released sampler, it may by chance, and what
-    follows it there is scored as an error; its symbols differ, it never stands at the last place of a segment that
-    leaves room for the answer, and with its answer it stands once in its segment."""
+    follows it there is scored as an error; its symbols differ, it never starts at the last position of a segment that
+    leaves room for the answer, and with its answer it occurs once in its segment."""
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        if self._places < 1:
+        if self._starts < 1:
             more = " + 1 in the variant released" if self.variant == "released" else ""
             raise SpecError(
                 f"duplicates: a segment of length {self.length} / segments {self.segments} = {self.segment} tokens "
-                f"cannot hold n + k{more} = {self.segment - self._places + 1} tokens"
+                f"cannot hold n + k{more} = {self.segment - self._starts + 1} tokens"
             )
         if self.variant == "released" and self.n > self.symbols:
             raise SpecError(f"duplicates: a query of n = {self.n} different symbols, but there are only {self.symbols}")
@@ -63,8 +63,8 @@ class Duplicates(Task):
         return self.length // self.segments
 
     @property
-    def _places(self) -> int:
-        """Places of a segment at which the query can start."""
+    def _starts(self) -> int:
+        """The number of positions of a segment at which the query can start."""
         return self.segment - self.n - self.k + (self.variant == "clean")
 
     @property
@@ -77,8 +77,8 @@ class Duplicates(Task):
 
     @property
     def chance(self) -> float:
-        """Any string of k symbols that can follow the query. (The most frequent ones are those around the query.)"""
-        return 1.0 / self._places
+        """The accuracy of guessing any string of k symbols that can follow the query."""
+        return 1.0 / self._starts
 
     def word(self, token: int) -> str:
         return symbol_word(token)
@@ -89,24 +89,24 @@ class Duplicates(Task):
             query = stream.integers(n, SYMBOLS, SYMBOLS + self.symbols)  # (rows, n)
         else:
             query = SYMBOLS + stream.bijection(self.symbols)(torch.arange(n, device=stream.device))
-        place = stream.integers(s, 0, self._places) + size * torch.arange(s, device=stream.device)  # (rows, s)
-        asked = (place[..., None] + torch.arange(n, device=stream.device)).flatten(1)  # (rows, s x n)
+        start = stream.integers(s, 0, self._starts) + size * torch.arange(s, device=stream.device)  # (rows, s)
+        asked = (start[..., None] + torch.arange(n, device=stream.device)).flatten(1)  # (rows, s x n)
 
         def draw(stream: Stream, rows: Tensor) -> tuple[Tensor, Tensor]:
             sequence = stream.integers(s * size, SYMBOLS, SYMBOLS + self.symbols)
             sequence.scatter_(1, asked[rows], query[rows].repeat(1, s))
-            good = _distinct(window(sequence, place[rows] + n, k).unflatten(1, (s, k)))
+            good = _distinct(window(sequence, start[rows] + n, k).unflatten(1, (s, k)))
             if self.variant == "clean":
                 good &= occurrences(sequence, query[rows]).sum(dim=1) == s
             else:
-                asked_with_answer = window(sequence, place[rows], n + k).view(-1, n + k)
+                asked_with_answer = window(sequence, start[rows], n + k).view(-1, n + k)
                 good &= (occurrences(sequence.view(-1, size), asked_with_answer).sum(dim=1) == 1).view(-1, s).all(dim=1)
             return sequence, good
 
         sequence = redrawn(stream, draw)
-        candidates = window(sequence, place + n, k).unflatten(1, (s, k))  # (rows, s, k)
-        length = torch.full_like(place[:, :1], s * size)
-        batch = lay_out(CLEAN[self.query], sequence, length, query, candidates[:, -1], place[:, -1:] + n)
+        candidates = window(sequence, start + n, k).unflatten(1, (s, k))  # (rows, s, k)
+        length = torch.full_like(start[:, :1], s * size)
+        batch = lay_out(CLEAN[self.query], sequence, length, query, candidates[:, -1], start[:, -1:] + n)
         batch.candidates = candidates
         return batch
 

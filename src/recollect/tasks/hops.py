@@ -1,8 +1,8 @@
 """Multi-hop recall (after "Depo" of Allen-Zhu 2025, "Physics of Language Models: part 4.1").
 
-The names of a row are in a random cyclic order; the context holds every pair (name, next name), in random order. A question is
-a number of hops k and a name; the answer, the k-th name after it, is read at the name and never fed. Names are single tokens;
-those of Depo have several, and its answers are fed.
+The names of a row have a random cyclic order; the context has every pair (name, next name), in random order. A question is a
+number of hops k and a name. The answer, the k-th name after it, is read at the name and is never fed. Here names are single
+tokens; in Depo they have several, and its answers are fed.
 """
 
 from typing import ClassVar, Literal, Self
@@ -16,15 +16,15 @@ from recollect.tasks.base import MOST, Batch, Task
 
 
 class Hops(Task):
-    """Multi-hop recall: which name is k steps further on?"""
+    """Multi-hop recall: the name k steps after a given one."""
 
     kind: Literal["hops"] = "hops"
     nodes: int = Field(default=32, ge=2, le=MOST // 4)
-    """The most names in a row (N), and as many as every test row has."""
+    """The most names in a row (N); every test row has that many."""
     min_nodes: int = Field(default=3, ge=2)
-    """The fewest names in a row; n of them have a weight of 1 / (n + sqrt N)."""
+    """The fewest names in a row. A row has n names with a probability proportional to 1 / (n + sqrt N)."""
     hops: int = Field(default=4, ge=1, le=MOST // 4)
-    """The most hops that are asked for; numbers are uniform from 1 up."""
+    """The most hops in a question; their numbers are uniform from 1 up."""
     questions: int = Field(default=10, ge=1, le=MOST // 4)
     """Questions in a row."""
     names: int = Field(default=64, ge=2, le=MOST // 2)
@@ -50,7 +50,7 @@ class Hops(Task):
 
     @property
     def chance(self) -> float:
-        """Any of the names of the row."""
+        """The accuracy of guessing any name of the row."""
         return 1.0 / self.nodes
 
     def word(self, token: int) -> str:
@@ -83,15 +83,15 @@ class Hops(Task):
         tokens = tokens.scatter(1, column, asked)
 
         answer = (start + hops) % size
-        place = torch.empty_like(written).scatter(
+        pair = torch.empty_like(written).scatter(
             1, written, label.expand_as(written)
-        )  # where each label's pair stands
+        )  # the number of each label's pair
         positions = column[:, 1::2]
         return Batch(
             tokens=tokens,
             positions=positions,
             answers=name.gather(1, answer),
             query=positions,
-            source=2 * place.gather(1, (answer - 1) % size) + 1,
+            source=2 * pair.gather(1, (answer - 1) % size) + 1,
             tags={"hops": hops, "nodes": size},
         )

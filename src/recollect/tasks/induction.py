@@ -1,7 +1,7 @@
 """Induction heads (Olsson et al. 2022; in this form Fu et al. 2023 and Gu & Dao 2023).
 
-Random symbols, among them one mark; the row ends with the mark again, and the answer is the symbol that followed it the
-first time. It is read at the second mark.
+Random symbols with one mark among them. The row ends with a second mark; the answer, the symbol that followed the first one, is
+read there.
 """
 
 from typing import Literal
@@ -17,7 +17,7 @@ MARK, SYMBOLS = 1, 2
 
 
 class Induction(Task):
-    """Induction: what followed the mark the first time?"""
+    """Induction: the symbol that followed the first mark."""
 
     kind: Literal["induction"] = "induction"
     length: int = Field(default=256, ge=3, le=MOST)
@@ -35,17 +35,17 @@ class Induction(Task):
 
     @property
     def chance(self) -> float:
-        """The symbol that is most frequent in the row."""
+        """The accuracy of guessing the row's most frequent symbol."""
         return largest_share(max(1, self.length - 3), self.symbols)
 
     def word(self, token: int) -> str:
         return ("·", "mark")[token] if token < SYMBOLS else f"s{token - SYMBOLS}"
 
     def sample(self, stream: Stream) -> Batch:
-        place = stream.integers(1, 0, self.length - 2)  # (rows, 1), the first mark
+        first = stream.integers(1, 0, self.length - 2)  # (rows, 1), the first mark
         tokens = stream.integers(self.length, SYMBOLS, SYMBOLS + self.symbols)
-        tokens.scatter_(1, place, MARK)
+        tokens.scatter_(1, first, MARK)
         tokens[:, -1] = MARK
-        positions, source = torch.full_like(place, self.length - 1), place + 1
+        positions, source = torch.full_like(first, self.length - 1), first + 1
         answers = tokens.gather(1, source)
-        return Batch(tokens, positions, answers, query=positions, source=source, tags={"gap": positions - place})
+        return Batch(tokens, positions, answers, query=positions, source=source, tags={"gap": positions - first})

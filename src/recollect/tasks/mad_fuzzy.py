@@ -1,16 +1,16 @@
 """Fuzzy recall as in MAD (Poli et al. 2024): keys and values are motifs of several tokens.
 
-A motif has 1 to 3 tokens, no token twice; sizes are uniform, but in test rows every key has the largest. Motifs are drawn with
-replacement, and a key has the same value throughout a row. One pair, placed at random, is asked once more at the end. Rows are
-padded on the left with the last token id. Every next token is trained; the tokens of a value count in the accuracy where its key
-stood before.
+A motif has 1 to 3 different tokens. Sizes are uniform, except that in test rows every key has the largest. Motifs are drawn with
+replacement, and a key has the same value throughout a row. One pair, at a random position, is repeated at the end: the query.
+Rows are padded on the left with the last token id. The loss counts every next token; the accuracy counts the tokens of a value
+whose key has occurred before.
 
-MAD draws the place of the asked pair a few tokens further, so that in about one row in a hundred it never comes to stand in the
-context; here it always does.
+MAD draws the position of the queried pair a few tokens too late, so that about one row in a hundred does not contain it; here
+every row does.
 """
 
 from functools import cached_property
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -18,7 +18,8 @@ from torch import Tensor
 
 from recollect.rng import Stream
 from recollect.spec import SpecError
-from recollect.tasks.base import MOST, Batch, Task
+from recollect.tasks.base import MOST, Batch
+from recollect.tasks.mad import MADTask, most_frequent_share
 
 
 class Motifs(NamedTuple):
@@ -28,13 +29,13 @@ class Motifs(NamedTuple):
     size: Tensor
 
     def pick(self, which: Tensor) -> "Motifs":
-        """Those of these numbers: (rows, m)."""
+        """The motifs with these numbers (rows, m)."""
         index = which[..., None].expand(-1, -1, self.tokens.shape[2])
         return Motifs(self.tokens.gather(1, index), self.size.gather(1, which))
 
 
-class MADFuzzy(Task):
-    """MAD's fuzzy recall: the value, of several tokens, of a key of several tokens that stood before."""
+class MADFuzzy(MADTask):
+    """MAD's fuzzy recall: keys and values of several tokens; the value of a key that occurred earlier in the row."""
 
     kind: Literal["mad_fuzzy"] = "mad_fuzzy"
     length: int = Field(default=128, ge=4, le=MOST)
@@ -47,8 +48,6 @@ class MADFuzzy(Task):
     """Tokens of the largest value."""
     largest_keys: bool = False
     """Whether every key has the largest size, as in test rows."""
-
-    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -66,23 +65,11 @@ class MADFuzzy(Task):
         """Key tokens; there are as many value tokens, or one more."""
         return (self.vocab - 1) // 2
 
-    @property
-    def vocabulary(self) -> int:
-        return self.vocab
-
-    @property
-    def row_length(self) -> int:
-        return self.length
-
     @cached_property
     def chance(self) -> float:
-        """The value token that is most frequent in the row: how often it is right, in 2,048 test rows."""
+        """The accuracy of guessing the row's most frequent value token, in 2,048 test rows."""
         batch = self.for_test().batch(0, "chance", 2048)
-        counts = torch.zeros(len(batch.answers), self.vocab, dtype=torch.int64)
-        counts = counts.scatter_add(1, batch.answers, torch.ones_like(batch.answers))[:, self.letters : -1]
-        guess = counts.argmax(dim=1, keepdim=True) + self.letters
-        right = ((batch.answers == guess) & batch.scored).sum(dim=1) / batch.scored.sum(dim=1)
-        return right.double().mean().item()
+        return most_frequent_share(batch, batch.answers, self.letters, self.vocab - 1)
 
     def word(self, token: int) -> str:
         if token == self.vocab - 1:
@@ -94,21 +81,20 @@ class MADFuzzy(Task):
 
     def sample(self, stream: Stream) -> Batch:
         smallest = 1 + (self.key_size if self.largest_keys else 1)
-        pairs = self.length // smallest  # more than can stand in a row
+        pairs = self.length // smallest  # more than fit in a row
         keys = self._draw(stream, 1 + pairs, 0, self.letters, self.key_size, self.largest_keys)
         values = self._draw(stream, 1 + pairs, self.letters, self.vocab - 1 - self.letters, self.value_size)
-        place = stream.uniform(1)
-        # pair 0 is the asked one; a later pair of the same key has the value of the first
+        share = stream.uniform(1)
+        # pair 0 is the queried one; a later pair of the same key has the value of the first
         origin = _first_alike(keys)  # (rows, 1 + pairs)
         values = values.pick(origin)
-        asked = keys.size[:, :1] + values.size[:, :1]  # (rows, 1), tokens
-        room = self.length - asked - self.key_size - self.value_size  # a pair starts below this
-        order, kept = self._order(
-            keys, values, origin, (place * (room - self.key_size - self.value_size + 1)).long(), room
-        )
-        order = torch.cat([order, torch.zeros_like(asked)], dim=1)  # the asked pair ends the row
-        kept = torch.cat([kept, torch.ones_like(kept[:, :1])], dim=1)
-        return self._batch(keys.pick(order), values.pick(order), origin.gather(1, order), kept)
+        queried = keys.size[:, :1] + values.size[:, :1]  # (rows, 1), tokens
+        room = self.length - queried - self.key_size - self.value_size  # a pair starts below this
+        earliest = (share * (room - self.key_size - self.value_size + 1)).long()
+        order, fits = self._order(keys, values, origin, earliest, room)
+        order = torch.cat([order, torch.zeros_like(queried)], dim=1)  # the queried pair ends the row
+        fits = torch.cat([fits, torch.ones_like(fits[:, :1])], dim=1)
+        return self._batch(keys.pick(order), values.pick(order), origin.gather(1, order), fits)
 
     def _draw(self, stream: Stream, n: int, first: int, letters: int, largest: int, fixed: bool = False) -> Motifs:
         """Motifs of up to `largest` of these letters, none of them twice in a motif."""
@@ -122,52 +108,53 @@ class MADFuzzy(Task):
         return Motifs(first + torch.stack(drawn, dim=2), size)
 
     def _order(
-        self, keys: Motifs, values: Motifs, origin: Tensor, place: Tensor, room: Tensor
+        self, keys: Motifs, values: Motifs, origin: Tensor, earliest: Tensor, room: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Which pair stands at each turn (rows, 1 + pairs), and which turns there is room for."""
+        """The order of the pairs (rows, 1 + pairs), the queried one at `earliest` or soon after, and which of them fit."""
         size = keys.size + values.size
         end = size[:, 1:].cumsum(dim=1)
-        start = end - size[:, 1:]  # (rows, pairs), without the asked pair
-        turn = (start < place).sum(
-            dim=1, keepdim=True
-        )  # the asked pair stands before the first that starts there or later
+        start = end - size[:, 1:]  # (rows, pairs), without the queried pair
+        # the queried pair comes before the first that starts there or later
+        turn = (start < earliest).sum(dim=1, keepdim=True)
         number = torch.arange(size.shape[1], device=size.device).expand_as(size)
-        early = ((origin[:, 1:] == 0) & (number[:, :-1] < turn)).any(dim=1, keepdim=True)  # drawn by chance before
+        early = ((origin[:, 1:] == 0) & (number[:, :-1] < turn)).any(
+            dim=1, keepdim=True
+        )  # its key was drawn before, by chance
         turn = torch.where(early, size.shape[1] - 1, turn)
         order = torch.where(number < turn, number + 1, torch.where(number == turn, 0, number))
         length = size.gather(1, order)
         return order, length.cumsum(dim=1) - length < room
 
-    def _batch(self, keys: Motifs, values: Motifs, origin: Tensor, kept: Tensor) -> Batch:
-        """Rows with these pairs, those that are kept, in their order; `origin` identifies pairs of the same key."""
+    def _batch(self, keys: Motifs, values: Motifs, origin: Tensor, fits: Tensor) -> Batch:
+        """Rows of the pairs that fit, in their order; `origin` identifies pairs of the same key."""
         rows, n = origin.shape
-        length = (keys.size + values.size) * kept
+        length = (keys.size + values.size) * fits
         start = self.length + 1 - length.sum(dim=1, keepdim=True) + length.cumsum(dim=1) - length
-        refuse = self.length + 1
+        discarded = self.length + 1
         tokens = torch.full((rows, self.length + 2), self.vocab - 1, dtype=torch.int64, device=origin.device)
         source = torch.full_like(tokens, -1)
         number = torch.arange(n, device=origin.device).expand_as(origin)
-        # the turn at which each key stood first
-        first = torch.full_like(origin, n).scatter_reduce(1, origin.where(kept, n - 1), number.where(kept, n), "amin")
+        # the number of the first pair of each key
+        first = torch.full_like(origin, n).scatter_reduce(1, origin.where(fits, n - 1), number.where(fits, n), "amin")
         first = first.gather(1, origin).clamp(max=n - 1)
         for motifs, begins in ((keys, start), (values, start + keys.size)):
             letter = torch.arange(motifs.tokens.shape[2], device=origin.device)
-            inside = kept[..., None] & (letter < motifs.size[..., None])
-            column = (begins[..., None] + letter).where(inside, refuse).flatten(1)
+            inside = fits[..., None] & (letter < motifs.size[..., None])
+            column = (begins[..., None] + letter).where(inside, discarded).flatten(1)
             tokens = tokens.scatter(1, column, motifs.tokens.flatten(1))
             if motifs is values:
                 known = (inside & (number > first)[..., None]).flatten(1)
-                found = (begins.gather(1, first)[..., None] + letter).flatten(1)
-                source = source.scatter(1, column.where(known, refuse), found)
-        tokens, source = tokens[:, :refuse], source[:, 1:refuse]
+                earlier = (begins.gather(1, first)[..., None] + letter).flatten(1)
+                source = source.scatter(1, column.where(known, discarded), earlier)
+        tokens, source = tokens[:, :discarded], source[:, 1:discarded]
         scored = source >= 0
         positions = torch.arange(self.length, device=origin.device).expand(rows, -1)
-        asked = start[:, -1:] + torch.arange(self.key_size, device=origin.device)
+        query = start[:, -1:] + torch.arange(self.key_size, device=origin.device)
         return Batch(
             tokens=tokens[:, :-1],
             positions=positions,
             answers=tokens[:, 1:],
-            query=asked.where(asked < start[:, -1:] + keys.size[:, -1:], -1),
+            query=query.where(query < start[:, -1:] + keys.size[:, -1:], -1),
             source=source,
             scored=scored,
             trained=torch.ones_like(scored),
@@ -176,7 +163,7 @@ class MADFuzzy(Task):
 
 
 def _first_alike(keys: Motifs) -> Tensor:
-    """The number of the first motif that is the same as each: (rows, n)."""
+    """The number of the first motif that equals each motif: (rows, n)."""
     letter = torch.arange(keys.tokens.shape[2], device=keys.size.device)
     letters = (1 + keys.tokens).where(letter < keys.size[..., None], 0)
     code = (letters * (2**17) ** letter).sum(dim=2)

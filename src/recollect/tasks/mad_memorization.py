@@ -1,11 +1,11 @@
-"""Memorization as in MAD (Poli et al. 2024): a fixed map from keys to values, learnt from the training rows.
+"""Memorization as in MAD (Poli et al. 2024): a fixed map from keys to values, learned from the training rows.
 
-A row is `key, mark` again and again; the value of the key is read at the mark and never fed. Training and test rows share the
-map: no row contains it. Keys are the lower half of the ids below the mark, values the upper half.
+A row is a sequence of `key, mark`; the value of the key is read at the mark and is never fed. Training and test rows share the
+map, and no row contains it. Keys are the lower half of the ids below the mark, values the upper half.
 """
 
 from functools import cache
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -13,11 +13,12 @@ from torch import Tensor
 
 from recollect import rng
 from recollect.rng import Stream
-from recollect.tasks.base import MOST, Batch, Task
+from recollect.tasks.base import MOST, Batch
+from recollect.tasks.mad import MADTask
 
 
-class MADMemorization(Task):
-    """MAD's memorization: the value that a key has in every row."""
+class MADMemorization(MADTask):
+    """MAD's memorization: the value of a key, which is the same in all rows."""
 
     kind: Literal["mad_memorization"] = "mad_memorization"
     length: int = Field(default=32, ge=2, le=MOST, multiple_of=2)
@@ -25,9 +26,7 @@ class MADMemorization(Task):
     vocab: int = Field(default=256, ge=3, le=MOST)
     """Token ids: keys, values, and the mark as the last."""
     map: int = Field(default=0, ge=0, lt=2**63)
-    """Which map from keys to values; runs of other seeds share it."""
-
-    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
+    """Which map from keys to values. It does not depend on a run's seed."""
 
     @property
     def keys(self) -> int:
@@ -35,16 +34,8 @@ class MADMemorization(Task):
         return (self.vocab - 1) // 2
 
     @property
-    def vocabulary(self) -> int:
-        return self.vocab
-
-    @property
-    def row_length(self) -> int:
-        return self.length
-
-    @property
     def chance(self) -> float:
-        """The value of any key."""
+        """The accuracy of guessing any value that a key has."""
         return 1.0 / self.keys
 
     def word(self, token: int) -> str:

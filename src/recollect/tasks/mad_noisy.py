@@ -17,7 +17,7 @@ class MADNoisy(MADRecall):
     noises: int = Field(default=16, ge=1, le=MOST)
     """Different noise tokens, which are part of the vocabulary."""
     noise: float = Field(default=0.2, gt=0, lt=1)
-    """The probability that a pair is noise; one pair of a row and the last one never are."""
+    """The probability that a pair is noise. One random pair of a row, and the last one, never are."""
 
     @property
     def _noise(self) -> float:

@@ -1,31 +1,30 @@
 """In-context recall as in MAD (Poli et al. 2024; athms/mad-lab): pairs of a key and a value, one after another.
 
-Keys are drawn with replacement; a key has the same value throughout a row. The last pair has a key that stood before. Every next
-token is trained; a value counts in the accuracy where its key stood before. Keys are the lower half of the vocabulary, values
-the upper half. MAD's test loss is that of the answers that count; here it is that of all.
+Keys are drawn with replacement; a key has the same value throughout a row. The key of the last pair has occurred before. The loss
+counts every next token; the accuracy counts values whose key has occurred before. Keys are the lower half of the vocabulary,
+values the upper half. MAD's test loss covers the scored answers only; here it covers all.
 """
 
 from functools import cached_property
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import torch
 from pydantic import Field, model_validator
 
 from recollect.rng import Stream
 from recollect.spec import SpecError
-from recollect.tasks.base import MOST, Batch, Task
+from recollect.tasks.base import MOST, Batch
+from recollect.tasks.mad import MADTask, most_frequent_share
 
 
-class MADRecall(Task):
-    """MAD's in-context recall: what is the value of a key that stood before?"""
+class MADRecall(MADTask):
+    """MAD's in-context recall: the value of a key that occurred earlier in the row."""
 
     kind: Literal["mad_recall"] = "mad_recall"  # pyright: ignore[reportAssignmentType]  (noisy recall has its own)
     length: int = Field(default=128, ge=4, le=MOST, multiple_of=2)
     """Tokens of all pairs. The last value is not fed, so a row has one less."""
     vocab: int = Field(default=16, ge=2, le=MOST, multiple_of=2)
     """Token ids: keys, then as many values."""
-
-    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -49,24 +48,14 @@ class MADRecall(Task):
         return (self.vocab - self._noises) // 2
 
     @property
-    def vocabulary(self) -> int:
-        return self.vocab
-
-    @property
     def row_length(self) -> int:
         return self.length - 1
 
     @cached_property
     def chance(self) -> float:
-        """The value that is most frequent in the row: how often it is right, in 2,048 rows."""
+        """The accuracy of guessing the row's most frequent value, in 2,048 rows."""
         batch = self.batch(0, "chance", 2048)
-        written = batch.answers[:, ::2]  # of each pair, noise included
-        counts = torch.zeros(len(written), self.vocab, dtype=torch.int64).scatter_add(
-            1, written, torch.ones_like(written)
-        )
-        guess = counts[:, self.keys : 2 * self.keys].argmax(dim=1, keepdim=True) + self.keys
-        right = ((batch.answers == guess) & batch.scored).sum(dim=1) / batch.scored.sum(dim=1)
-        return right.double().mean().item()
+        return most_frequent_share(batch, batch.answers[:, ::2], self.keys, 2 * self.keys)
 
     def word(self, token: int) -> str:
         if token < 2 * self.keys:
@@ -87,8 +76,8 @@ class MADRecall(Task):
         # the first pair of each key; noise has a key of its own
         first = torch.full((len(key), K + 1), pairs, dtype=torch.int64, device=device)
         first = first.scatter_reduce(1, key.masked_fill(noisy | last, K), number, "amin")[:, :K]
-        known = (first < pairs).cumsum(dim=1)  # (rows, K), how many keys up to here stand in the row
-        probe = (known <= (asked * known[:, -1:]).long()).sum(dim=1, keepdim=True)  # any of them alike
+        known = (first < pairs).cumsum(dim=1)  # (rows, K), how many keys up to this one occur in the row
+        probe = (known <= (asked * known[:, -1:]).long()).sum(dim=1, keepdim=True)  # uniform over those
         key, noisy = torch.where(last, probe, key), noisy & ~last
         tokens = torch.stack([key, value.gather(1, key)], dim=2)  # (rows, pairs, 2)
         if self._noise:
@@ -97,7 +86,7 @@ class MADRecall(Task):
         tokens = tokens.flatten(1)
 
         began = first.gather(1, key)
-        known = ~noisy & (number > began)  # (rows, pairs), the key stood before
+        known = ~noisy & (number > began)  # (rows, pairs), the key occurred before
         positions = torch.arange(self.length - 1, device=device).expand(stream.rows, -1)
         scored = torch.stack([known, torch.zeros_like(known)], dim=2).flatten(1)[:, :-1]
         source = (2 * began + 1).repeat_interleave(2, dim=1)[:, :-1].where(scored, -1)

@@ -1,21 +1,22 @@
 """Selective copying as in MAD (Poli et al. 2024): tokens among blanks, then a mark, then as many blanks as tokens.
 
-Each blank stands right before an item that is drawn uniformly, so none stands between the last item and the mark. The items are
-read at the blanks after the mark, in their order, and are never fed. MAD draws the places of the blanks from a generator that its
-seed does not fix; here they are part of the row.
+Each blank is inserted right before an item that is drawn uniformly, so there is none between the last item and the mark. The
+items are read in order at the blanks after the mark, and are never fed. MAD draws the positions of the blanks from a generator
+that its seed does not fix; here they are part of the row.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import torch
 from pydantic import Field, model_validator
 
 from recollect.rng import Stream
 from recollect.spec import SpecError
-from recollect.tasks.base import MOST, Batch, Task, largest_share
+from recollect.tasks.base import MOST, Batch, largest_share
+from recollect.tasks.mad import MADTask
 
 
-class MADSelectiveCopy(Task):
+class MADSelectiveCopy(MADTask):
     """MAD's selective copying: the tokens among the blanks, in order."""
 
     kind: Literal["mad_selective_copy"] = "mad_selective_copy"
@@ -26,8 +27,6 @@ class MADSelectiveCopy(Task):
     vocab: int = Field(default=16, ge=3, le=MOST)
     """Token ids; the last is the mark, the one before it the blank."""
 
-    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
-
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if 2 * self.items + 1 >= self.length:
@@ -37,16 +36,8 @@ class MADSelectiveCopy(Task):
         return self
 
     @property
-    def vocabulary(self) -> int:
-        return self.vocab
-
-    @property
-    def row_length(self) -> int:
-        return self.length
-
-    @property
     def chance(self) -> float:
-        """The token that is most frequent among the items."""
+        """The accuracy of guessing the most frequent item."""
         return largest_share(self.items, self.vocab - 2)
 
     def word(self, token: int) -> str:
@@ -54,15 +45,13 @@ class MADSelectiveCopy(Task):
 
     def sample(self, stream: Stream) -> Batch:
         answers = stream.integers(self.items, 0, self.vocab - 2)  # (rows, items)
-        before = stream.integers(
-            self.length - 2 * self.items - 1, 0, self.items
-        )  # the item that each blank stands before
+        # the item that each blank is inserted before
+        before = stream.integers(self.length - 2 * self.items - 1, 0, self.items)
         blanks = torch.zeros_like(answers).scatter_add(1, before, torch.ones_like(before))
         item = torch.arange(self.items, device=stream.device).expand_as(answers)
         source = item + blanks.cumsum(dim=1)
-        tokens = torch.full((stream.rows, self.length), self.vocab - 2, device=stream.device).scatter(
-            1, source, answers
-        )
+        tokens = torch.full((stream.rows, self.length), self.vocab - 2, device=stream.device)
+        tokens.scatter_(1, source, answers)
         tokens[:, -self.items - 1] = self.vocab - 1
         positions = self.length - self.items + item
         tags = {"gap": positions - source, "item": item}

@@ -37,7 +37,7 @@ class Mixture(Task):
     @model_validator(mode="before")
     @classmethod
     def _weighted(cls, data: Any) -> Any:
-        """Takes `weight` out of the parts; weights that say the same (2, 2 and none) become one."""
+        """Moves `weight` from the parts to `weights`, and gives equivalent weights (2, 2 and none) one form."""
         if not isinstance(data, Mapping):
             return data
         if not isinstance(data.get("parts"), list | tuple):
@@ -84,7 +84,7 @@ class Mixture(Task):
 
     @property
     def chance(self) -> float:
-        """The mean over the rows of all parts."""
+        """The mean of the parts' chances over all rows."""
         return sum(self.parts[part].chance for part in self.turns) / len(self.turns)
 
     @property
@@ -123,7 +123,7 @@ class Mixture(Task):
 
 @cache
 def _turns(weights: tuple[int, ...]) -> tuple[int, ...]:
-    """Each part as often as its weight says, spread evenly: the next is always the one furthest behind its share."""
+    """Each part as often as its weight says, interleaved evenly: the next is always the one furthest behind its share."""
     total, given, turns = sum(weights), [0] * len(weights), []
     for row in range(1, total + 1):
         behind = [weight * row - total * had for weight, had in zip(weights, given, strict=True)]

@@ -27,7 +27,7 @@ class Modular(Task):
     modulus: int = Field(default=5, ge=2, le=1000)
     """m: digits and answers are 0 .. m-1."""
     brackets: bool = False
-    """Whether every operation stands in brackets; without them x binds first."""
+    """Whether every operation is in brackets; without them x binds first."""
     min_length: int = Field(default=3, ge=1)
     """Tokens of the shortest expression, without `=`."""
     length: int = Field(default=40, ge=1, le=MOST)
@@ -66,7 +66,7 @@ class Modular(Task):
 
     @cached_property
     def chance(self) -> float:
-        """Zero, the value that products have most often: its share among 4,096 rows."""
+        """The accuracy of always guessing 0, the most frequent value, in 4,096 rows."""
         return (self.batch(0, "chance", 4096).answers == 1).double().mean().item()
 
     def word(self, token: int) -> str:
@@ -78,9 +78,7 @@ class Modular(Task):
         least, most = self._digits
         count = stream.integers(1, least, most + 1)  # (rows, 1), digits
         digits = stream.integers(most, 0, self.modulus)
-        signs = stream.integers(max(most - 1, 1), 0, 3)[
-            :, : most - 1
-        ]  # (rows, most - 1), the operator after each digit
+        signs = stream.integers(max(most - 1, 1), 0, 3)[:, : most - 1]  # the operator after each digit
         if self.brackets:
             # the operators in the order in which they are carried out: the later, the further out
             rank = stream.order(max(most - 1, 1))[:, : most - 1].where(_up_to(signs, count - 1), -1)
@@ -121,30 +119,26 @@ class Modular(Task):
     ) -> Tensor:
         """The tokens of expressions, without `=`, padded with 0: (rows, length + 1)."""
         rows, most, m = len(digits), digits.shape[1], self.modulus
-        opened = closed = torch.zeros_like(
-            digits
-        )  # brackets that open right before each digit and close right after it
+        opened = closed = torch.zeros_like(digits)  # brackets that open right before and close right after each digit
         if start is not None and end is not None:
             real = _up_to(signs, count - 1).long()
             opened, closed = opened.scatter_add(1, start, real), closed.scatter_add(1, end, real)
         number = torch.arange(most, device=digits.device)
-        place = opened.cumsum(1) + closed.cumsum(1) - closed + 2 * number  # (rows, most), where each digit stands
-        inside, refuse = _up_to(digits, count), self.length + 1
-        tokens = torch.zeros(
-            rows, self.length + 2, dtype=torch.int64, device=digits.device
-        )  # the last column is refuse
-        if (
-            start is not None
-        ):  # what no digit and no operator overwrites is a bracket: which opens if a digit follows it
+        position = opened.cumsum(1) + closed.cumsum(1) - closed + 2 * number  # (rows, most), the position of each digit
+        inside, discarded = _up_to(digits, count), self.length + 1
+        # the last column is discarded
+        tokens = torch.zeros(rows, self.length + 2, dtype=torch.int64, device=digits.device)
+        # what no digit and no operator overwrites is a bracket, which opens if a digit follows it
+        if start is not None:
             column = torch.arange(self.length + 2, device=digits.device).expand(rows, -1).contiguous()
-            length = (place + closed).gather(1, count - 1) + 1
-            following = torch.searchsorted(place.where(inside, refuse).contiguous(), column).clamp(max=most - 1)
-            before = place.gather(1, following) - column  # how far off the next digit is
+            length = (position + closed).gather(1, count - 1) + 1
+            following = torch.searchsorted(position.where(inside, discarded).contiguous(), column).clamp(max=most - 1)
+            before = position.gather(1, following) - column  # how far off the next digit is
             opens = (before > 0) & (before <= opened.gather(1, following)) & (following < count)
             tokens = (m + 5 - opens.long()).where(column < length, 0)
-        tokens = tokens.scatter(1, place.where(inside, refuse), 1 + digits)
-        operator = (place + closed + 1)[:, :-1]
-        tokens = tokens.scatter(1, operator.where(_up_to(signs, count - 1), refuse), 1 + m + signs)
+        tokens = tokens.scatter(1, position.where(inside, discarded), 1 + digits)
+        operator = (position + closed + 1)[:, :-1]
+        tokens = tokens.scatter(1, operator.where(_up_to(signs, count - 1), discarded), 1 + m + signs)
         return tokens[:, : self.length + 1]
 
 
@@ -155,7 +149,7 @@ def _up_to(like: Tensor, count: Tensor) -> Tensor:
 
 def _spans(rank: Tensor) -> tuple[Tensor, Tensor]:
     """The first and the last digit (rows, operators) of each operator's part of the expression: up to the nearest operators
-    that are carried out later. Operator i stands between the digits i and i + 1."""
+    that are carried out later. Operator i is between the digits i and i + 1."""
     n = rank.shape[1]
     number = torch.arange(n, device=rank.device)
     later = rank[:, None, :] > rank[:, :, None]  # (rows, operator, other)

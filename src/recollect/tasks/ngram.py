@@ -7,8 +7,8 @@ A sequence of i.i.d. symbols, and a query n-gram that occurs in it; the answer i
     jelassi  suffix  $ seq | q1 q2                   -> a1 a2 a3 .     the query may occur again: the first one counts
              prefix  $ q1 q2 | seq |                 -> a1 a2 a3 .
 
-The answers are read one token before they stand. The full stop counts in the loss, not in the accuracy. As in the code
-of Jelassi et al., the query of their variant never starts at the last three places that leave room for the answer, some
+Each answer is predicted from the token before it. The full stop counts in the loss, not in the accuracy. As in the code
+of Jelassi et al., the query of their variant never starts at the last three positions that leave room for the answer, some
 n-gram before those is unique in its sequence, and a training context can be filled with several examples.
 """
 
@@ -30,7 +30,7 @@ from recollect.tasks.packing import packed
 BOS, QUERY, SYMBOLS = 1, 2, 3
 """Token ids of the specials and of the first symbol; 0 pads."""
 Format = tuple[list[int | None], list[int | None]]
-"""What stands before the sequence, and between it and the answer; None is the place of the query."""
+"""The tokens before the sequence, and those between it and the answer; None marks the query."""
 CLEAN: dict[str, Format] = {
     "suffix": ([BOS], [BOS, QUERY, None, QUERY]),
     "prefix": ([QUERY, None, BOS], [BOS, QUERY]),
@@ -41,7 +41,7 @@ _JELASSI: dict[str, Format] = {
 }
 _MOST_REPEATS = 3.0  # of the query by chance: about one sequence in 20 is still free of them
 _FEWEST_GOOD = 0.05  # the share of rows drawn whose sequences each have a unique n-gram
-_NEVER_ASKED = 3  # last places at which the query of the variant `jelassi` never starts
+_NEVER_ASKED = 3  # last positions at which the query of the variant `jelassi` never starts
 
 
 class NGram(Task):
@@ -59,7 +59,7 @@ class NGram(Task):
     symbols: int | None = Field(default=None, ge=2, le=MOST)
     """Different symbols: 30, and 26 (the letters) in the variant `jelassi`."""
     query: Literal["suffix", "prefix"] = "suffix"
-    """Where the query stands: after the sequence, or before it."""
+    """Whether the query comes after the sequence or before it."""
     variant: Literal["clean", "jelassi"] = "clean"
     """`clean`: as in Retrievit, the query occurs once. `jelassi`: another format, and the query may occur again; then
     the answer is what follows it the first time."""
@@ -140,7 +140,7 @@ class NGram(Task):
 
     @property
     def chance(self) -> float:
-        """The string of k symbols that is most frequent among those that can follow a query."""
+        """The accuracy of guessing the most frequent of the strings of k symbols that can follow a query."""
         return largest_share(
             self.length - self.n - self.k + 1 - self._never_asked, float(self.alphabet) ** min(self.k, 40)
         )
@@ -152,21 +152,21 @@ class NGram(Task):
         return self.changed(min_length=self.length, packed=False)
 
     def sample(self, stream: Stream) -> Batch:
-        sequence, length, place = self._sequences(stream)
-        query = window(sequence, place, self.n)
+        sequence, length, start = self._sequences(stream)
+        query = window(sequence, start, self.n)
         if self.variant == "clean":
-            answers = window(sequence, place + self.n, self.k)
-            batch = lay_out(self._format, sequence, length, query, answers, place + self.n)
+            answers = window(sequence, start + self.n, self.k)
+            batch = lay_out(self._format, sequence, length, query, answers, start + self.n)
         else:
-            place = occurrences(sequence, query).byte().argmax(dim=1, keepdim=True)  # the first
-            answers = torch.cat([window(sequence, place + self.n, self.k), torch.full_like(length, END)], dim=1)
-            batch = lay_out(self._format, sequence, length, query, answers, place + self.n)
+            start = occurrences(sequence, query).byte().argmax(dim=1, keepdim=True)  # the first
+            answers = torch.cat([window(sequence, start + self.n, self.k), torch.full_like(length, END)], dim=1)
+            batch = lay_out(self._format, sequence, length, query, answers, start + self.n)
             batch.source[:, -1] = -1  # the full stop
             batch.scored = batch.source >= 0
-        batch.tags = {"place": place, "length": length}
+        batch.tags = {"place": start, "length": length}
         if not self.packed:
             return batch
-        last = batch.positions[:, -1:] + 1  # where the full stop stands
+        last = batch.positions[:, -1:] + 1  # the position of the full stop
         batch.tokens = pad(batch.tokens, (0, 1)).scatter(1, last, END)
         size = (self._example - self.length + length).view(-1, self._examples)
         return packed(batch, size, self.context, answers=self.context // self._shortest * (self.k + 1))
@@ -175,24 +175,24 @@ class NGram(Task):
         """Sequences (rows x examples, longest), their lengths and where their queries start, each (rows x examples, 1)."""
         first, n = LETTERS if self.variant == "jelassi" else SYMBOLS, self._examples
         lengths = stream.integers(n, self.min_length, self.length + 1)  # (rows, examples)
-        places = (stream.uniform(n) * (lengths - self.n - self.k + 1 - self._never_asked)).long()
+        starts = (stream.uniform(n) * (lengths - self.n - self.k + 1 - self._never_asked)).long()
         column = torch.arange(self.length, device=stream.device)
 
         def draw(stream: Stream, rows: Tensor) -> tuple[Tensor, Tensor]:
-            length, place = lengths[rows].view(-1, 1), places[rows].view(-1, 1)
+            length, start = lengths[rows].view(-1, 1), starts[rows].view(-1, 1)
             sequence = stream.integers(n * self.length, first, first + self.alphabet).view(-1, self.length)
             sequence.masked_fill_(column >= length, 0)
             if self.variant == "clean":
-                good = occurrences(sequence, window(sequence, place, self.n)).sum(dim=1) == 1
+                good = occurrences(sequence, window(sequence, start, self.n)).sum(dim=1) == 1
             else:
                 good = _has_unique(sequence, self.n, length - self.n - self.k - 1)
             return sequence.view(-1, n * self.length), good.view(-1, n).all(dim=1)
 
-        return redrawn(stream, draw).view(-1, self.length), lengths.view(-1, 1), places.view(-1, 1)
+        return redrawn(stream, draw).view(-1, self.length), lengths.view(-1, 1), starts.view(-1, 1)
 
 
 def _has_unique(sequence: Tensor, n: int, starts: Tensor) -> Tensor:
-    """Whether one of the n-grams at the first `starts` (rows, 1) places is the only one of its kind there: (rows,)."""
+    """Whether one of the n-grams at the first `starts` (rows, 1) positions is the only one of its kind: (rows,)."""
     code = torch.zeros_like(sequence[:, n - 1 :])
     for i in range(n):
         code = code * 32 + sequence[:, i : i + code.shape[1]]
@@ -211,14 +211,14 @@ def window(x: Tensor, start: Tensor, n: int) -> Tensor:
 def occurrences(sequence: Tensor, query: Tensor) -> Tensor:
     """Where in each row the n-gram `query` (rows, n) starts: (rows, length - n + 1), bool."""
     n, starts = query.shape[1], sequence.shape[1] - query.shape[1] + 1
-    found = sequence[:, :starts] == query[:, :1]
+    same = sequence[:, :starts] == query[:, :1]
     for i in range(1, n):
-        found &= sequence[:, i : i + starts] == query[:, i : i + 1]
-    return found
+        same &= sequence[:, i : i + starts] == query[:, i : i + 1]
+    return same
 
 
-def lay_out(form: Format, sequence: Tensor, length: Tensor, query: Tensor, answers: Tensor, found: Tensor) -> Batch:
-    """Rows of a format: `sequence` (rows, longest) of `length` (rows, 1), the answers at `found` (rows, 1) in it."""
+def lay_out(form: Format, sequence: Tensor, length: Tensor, query: Tensor, answers: Tensor, source: Tensor) -> Batch:
+    """Rows of a format: `sequence` (rows, longest) of `length` (rows, 1), whose answers start at `source` (rows, 1)."""
     head, lead = form
     device, n = sequence.device, query.shape[1]
     before, after = _with_query(head, query), torch.cat([_with_query(lead, query), answers[:, :-1]], dim=1)
@@ -233,7 +233,7 @@ def lay_out(form: Format, sequence: Tensor, length: Tensor, query: Tensor, answe
         positions=end + after.shape[1] - len(answer) + answer,
         answers=answers,
         query=asked + torch.arange(n, device=device),
-        source=before.shape[1] + found + answer,
+        source=before.shape[1] + source + answer,
     )
 
 

@@ -1,9 +1,9 @@
 """Noisy recall: associative recall with noise between the pairs.
 
-The context holds K key-value pairs, and tokens of a vocabulary of their own anywhere between them; then every key is
+The context has K key-value pairs, with noise tokens, which are neither keys nor values, anywhere between them. Then every key is
 queried once, in random order. The answer is read at the key and is never fed.
 
-It is not the noisy recall of MAD (Poli et al. 2024), where pairs recur through the row and are queried there.
+MAD's noisy recall (`mad_noisy`) differs: pairs recur throughout the row and are queried where they recur.
 """
 
 from typing import Literal, Self
@@ -18,7 +18,7 @@ from recollect.tasks.pairs import PairsTask, draw_pairs, pair_word
 
 
 class Noisy(PairsTask):
-    """Noisy recall: key-value pairs scattered among noise, then every key is queried. It is not MAD's task."""
+    """Noisy recall: key-value pairs scattered among noise, then every key is queried. (MAD's is `mad_noisy`.)"""
 
     kind: Literal["noisy"] = "noisy"
     length: int = Field(default=128, ge=3, le=MOST)
@@ -58,9 +58,9 @@ class Noisy(PairsTask):
         K, context = self.pairs, self.length - self.pairs
         pair = torch.arange(K, device=stream.device)
         _, keys, values = draw_pairs(stream, K, K, self.vocab)
-        # a pair is one item among the noise tokens: place the items, then let each pair take two places
+        # a pair is one item among the noise tokens: draw the items' positions, then widen each pair to two tokens
         item = stream.bijection(context - K)(pair).sort(dim=1).values
-        written = item + pair  # (rows, K), where each key stands
+        written = item + pair  # (rows, K), the position of each key
         order = stream.order(K)  # (rows, K), the order of the queries
         tokens = stream.integers(self.length, self.vocab, self.vocab + self.noises)
         tokens.scatter_(1, written, keys).scatter_(1, written + 1, values)

@@ -16,7 +16,7 @@ def packed(examples: Batch, size: Tensor, context: int, answers: int) -> Batch:
     end = size.cumsum(dim=1)  # (rows, n)
     start = end - size
     column = torch.arange(context, device=size.device).expand(rows, -1).contiguous()
-    example = torch.searchsorted(end, column, right=True)  # (rows, context), which one stands here
+    example = torch.searchsorted(end, column, right=True)  # (rows, context), the number of the example here
 
     def in_row(x: Tensor) -> Tensor:
         """What the examples have (rows x n, any), side by side: (rows, n x any)."""
@@ -32,8 +32,8 @@ def packed(examples: Batch, size: Tensor, context: int, answers: int) -> Batch:
 
     def read(x: Tensor, none: int, offset: Tensor | int = 0) -> Tensor:
         """What the answers have of `x` (rows x n, any), those that are padding `none`: (rows, answers)."""
-        found = in_row(x.expand_as(examples.answers)).gather(1, at)
-        return (found + offset).where((found >= 0) & is_answer, none)
+        value = in_row(x.expand_as(examples.answers)).gather(1, at)
+        return (value + offset).where((value >= 0) & is_answer, none)
 
     asked = examples.query.unflatten(0, (rows, n))
     return Batch(

@@ -1,33 +1,26 @@
 """What the tasks of keys and values share: how the pairs of a row are drawn, and how their tokens are read."""
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 
 from recollect.rng import Bijection, Stream
-from recollect.tasks.base import Task
+from recollect.tasks.base import AnswersTask
 
 Roles = Literal["split", "shared"]
 """Whether keys and values are tokens of the two halves of the vocabulary, or any of its tokens."""
 
 
-class PairsTask(Task):
+class PairsTask(AnswersTask):
     """A task whose rows bind K different values to K keys and query some of them, one token per answer."""
 
-    if TYPE_CHECKING:  # fields that each task defines and documents
+    if TYPE_CHECKING:
         pairs: int
-        vocab: int
-
-    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
-
-    @property
-    def vocabulary(self) -> int:
-        return self.vocab
 
     @property
     def chance(self) -> float:
-        """Any of the K values that the row's queries can have as answers."""
+        """The accuracy of guessing any of the row's K values."""
         return 1.0 / self.pairs
 
 

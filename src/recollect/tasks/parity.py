@@ -55,18 +55,22 @@ class Parity(Task):
     def sample(self, stream: Stream) -> Batch:
         length = stream.integers(1, self.min_length, self.length + 1)  # (rows, 1)
         bits = stream.integers(self.length, 0, 2)
-        place = torch.arange(self.length, device=stream.device).expand(stream.rows, -1)
-        inside, parity = place < length, ZERO + bits.cumsum(dim=1) % 2
+        position = torch.arange(self.length, device=stream.device).expand(stream.rows, -1)
+        inside, parity = position < length, ZERO + bits.cumsum(dim=1) % 2
         if self.labels == "last":
-            place, parity, trained = length - 1, parity.gather(1, length - 1), torch.ones_like(length, dtype=torch.bool)
+            position, parity, trained = (
+                length - 1,
+                parity.gather(1, length - 1),
+                torch.ones_like(length, dtype=torch.bool),
+            )
         else:
             trained = inside
         return Batch(
             tokens=(ZERO + bits).where(inside, 0),
-            positions=place.where(trained, 0),
+            positions=position.where(trained, 0),
             answers=parity.where(trained, 0),
-            query=place.where(trained, -1),
-            source=torch.full_like(place, -1),
+            query=position.where(trained, -1),
+            source=torch.full_like(position, -1),
             trained=trained,
-            tags={"position": place.where(trained, -1)},
+            tags={"position": position.where(trained, -1)},
         )

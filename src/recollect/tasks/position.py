@@ -1,10 +1,10 @@
-"""Position retrieval (Pantazopoulos et al. 2026, "Retrievit"): where in the sequence does a symbol stand?
+"""Position retrieval (Pantazopoulos et al. 2026, "Retrievit"): at which position of the sequence is a symbol?
 
     suffix  bos seq query x | p_t bos
     prefix  query x bos seq | p_t bos
 
 `p_t` is a token of its own for position t. Both tokens after the bar are read, and only `p_t` counts in the accuracy. A
-model that knows nothing gives log(length) for it and nothing for `bos`: a mean loss of log(length) / 2.
+model that guesses has a loss of log(length) there and none at `bos`: a mean loss of log(length) / 2.
 """
 
 from typing import Literal, Self
@@ -20,7 +20,7 @@ from recollect.tasks.ngram import BOS, QUERY, SYMBOLS
 
 
 class Position(Task):
-    """Position retrieval: the token that stands for the queried symbol's position."""
+    """Position retrieval: the token of the queried symbol's position."""
 
     kind: Literal["position"] = "position"
     length: int = Field(default=200, ge=2, le=MOST)
@@ -28,10 +28,10 @@ class Position(Task):
     symbols: int | None = Field(default=None, ge=2, le=MOST)
     """Different symbols: as many as the sequence is long, and 30 in the variant `sampled`."""
     query: Literal["suffix", "prefix"] = "suffix"
-    """Where the query stands: after the sequence, or before it."""
+    """Whether the query comes after the sequence or before it."""
     variant: Literal["permutation", "sampled"] = "permutation"
-    """`permutation`: as in the paper's text, no symbol stands twice. `sampled`: as the released scripts run it, symbols
-    are drawn with replacement, and only the queried one stands once; there are still as many symbol ids as places."""
+    """`permutation`: as in the paper's text, no symbol occurs twice. `sampled`: as the released scripts run it, symbols
+    are drawn with replacement, and only the queried one is unique; there are still as many symbol ids as positions."""
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -59,7 +59,7 @@ class Position(Task):
 
     @property
     def chance(self) -> float:
-        """Any of the positions."""
+        """The accuracy of guessing any position."""
         return 1.0 / self.length
 
     @property
@@ -74,11 +74,11 @@ class Position(Task):
         return f"s{token - SYMBOLS}" if position < 0 else f"p{position}"
 
     def sample(self, stream: Stream) -> Batch:
-        place = stream.integers(1, 0, self.length)  # (rows, 1)
-        sequence = SYMBOLS + self._symbols(stream, place)  # (rows, length)
-        asked = sequence.gather(1, place)
-        answer = self._first_position + place
-        bos, query = torch.full_like(place, BOS), torch.full_like(place, QUERY)
+        where = stream.integers(1, 0, self.length)  # (rows, 1)
+        sequence = SYMBOLS + self._symbols(stream, where)  # (rows, length)
+        asked = sequence.gather(1, where)
+        answer = self._first_position + where
+        bos, query = torch.full_like(where, BOS), torch.full_like(where, QUERY)
         if self.query == "suffix":
             tokens, at = [bos, sequence, query, asked, answer], self.length + 2
         else:
@@ -88,17 +88,17 @@ class Position(Task):
             tokens=torch.cat(tokens, dim=1),
             positions=read,
             answers=torch.cat([answer, bos], dim=1),
-            query=torch.full_like(place, at),
+            query=torch.full_like(where, at),
             source=torch.full_like(read, -1),
             scored=torch.tensor([True, False], device=stream.device).expand(stream.rows, -1),
-            tags={"position": place},
+            tags={"position": where},
         )
 
-    def _symbols(self, stream: Stream, place: Tensor) -> Tensor:
-        """Which symbol stands where, the one at `place` only there: (rows, length)."""
+    def _symbols(self, stream: Stream, where: Tensor) -> Tensor:
+        """The symbols of the sequence, the one at `where` occurring only there: (rows, length)."""
         if self.variant == "permutation":
             return stream.bijection(self.alphabet)(torch.arange(self.length, device=stream.device))
         asked = stream.integers(1, 0, self.alphabet)
         others = stream.integers(self.length, 0, self.alphabet - 1)
         others += others >= asked  # every symbol but the queried one
-        return others.scatter(1, place, asked)
+        return others.scatter(1, where, asked)

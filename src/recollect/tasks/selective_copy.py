@@ -1,10 +1,10 @@
 """Selective copying (Jing et al. 2019; Gu & Dao 2023).
 
-A few symbols stand at random places among blanks; then follow as many marks, and at each mark the next symbol is read,
-in the order of the symbols. The spacing is random, so a fixed filter cannot do it. The answers are never fed.
+A few symbols at random positions among blanks, then as many marks. At each mark the next symbol is read, in their order. The
+spacing is random, so a fixed filter cannot solve it. The answers are never fed.
 
-It is not the selective copying of MAD (Poli et al. 2024), which has one mark and then blanks, and never a blank between
-the last symbol and the mark.
+MAD's selective copying (`mad_selective_copy`) differs: it has one mark and then blanks, and never a blank between the last
+symbol and the mark.
 """
 
 from typing import ClassVar, Literal, Self
@@ -19,7 +19,7 @@ from recollect.tasks.induction import MARK, SYMBOLS
 
 
 class SelectiveCopy(Task):
-    """Selective copying: the symbols among the blanks, in order. It is not MAD's task."""
+    """Selective copying: the symbols among the blanks, in order. (MAD's is `mad_selective_copy`.)"""
 
     kind: Literal["selective_copy"] = "selective_copy"
     length: int = Field(default=256, ge=2, le=MOST)
@@ -47,7 +47,7 @@ class SelectiveCopy(Task):
 
     @property
     def chance(self) -> float:
-        """The symbol that is most frequent in the row."""
+        """The accuracy of guessing the row's most frequent symbol."""
         return largest_share(self.items, self.symbols)
 
     def word(self, token: int) -> str:

@@ -26,10 +26,10 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 def task_class(kind: str) -> type[Task]:
     """The class of the task called `kind`."""
-    found = TASKS.find(kind)
-    if is_reference(kind) and found.model_fields["kind"].annotation is not str:
-        raise SpecError(f"task {kind!r}: {found.__name__} must leave out `kind`, which becomes {kind!r}")
-    return found
+    cls = TASKS.find(kind)
+    if is_reference(kind) and cls.model_fields["kind"].annotation is not str:
+        raise SpecError(f"task {kind!r}: {cls.__name__} must leave out `kind`, which becomes {kind!r}")
+    return cls
 
 
 def as_task(value: Any) -> Task:

@@ -5,8 +5,8 @@ The context is K + `updates` writes `k v`, and the query region is MQAR's.
     clean    one write of every key and `updates` more of any keys, in random order, all values distinct
     zoology  every key, then a block that binds `updates` of them again, as in Zoology's forgetting task
 
-In the variant `zoology` a new value is any but that of the key that was written in the same place of the first block, so
-that it can be an old one (even the key's own), as in the released generator.
+In the variant `zoology` a new value is drawn from all but one: that of the key at the same index of the first block. So it can be
+an old one, even the key's own, as in the released generator.
 """
 
 from typing import Literal, Self
@@ -23,7 +23,7 @@ from recollect.tasks.pairs import draw_pairs
 
 
 class Updating(MQAR):
-    """Updating recall: keys are bound again, the last value counts."""
+    """Updating recall: some keys are bound again, and the last value counts."""
 
     kind: Literal["updating"] = "updating"
     updates: int = Field(default=4, ge=0)
@@ -61,6 +61,6 @@ class Updating(MQAR):
         return batch
 
     def _new_values(self, stream: Stream, values: Tensor) -> Tensor:
-        """A value for each update, any but the one in the same place of `values`: (rows, updates)."""
+        """A value for each update, any but the one at the same index of `values`: (rows, updates)."""
         new = stream.integers(self.updates, self.vocab // 2, self.vocab - 1)
         return new + (new >= values[:, : self.updates])

@@ -1,7 +1,8 @@
 """Word problems of a finite group (Merrill et al. 2024; Grazzi et al. 2025; Siems et al. 2025, "DeltaProduct").
 
-A row is a word, elements x_1 .. x_n of a group drawn uniformly; at each of them the product x_1 x_2 .. x_t is read. The running
-product is the state of an automaton: S5 and A5 are not solvable, and their word problems are beyond constant-depth circuits.
+A row is a word: elements x_1 .. x_n of a group, drawn uniformly. At each element x_t the product x_1 x_2 .. x_t is read. The
+running product is the state of an automaton. S5 and A5 are not solvable, and their word problems are beyond constant-depth
+circuits.
 """
 
 from functools import cache
@@ -17,7 +18,7 @@ from recollect.spec import SpecError
 from recollect.tasks.base import MOST, Batch, Task
 
 _LARGEST = 5
-"""Letters that permutations move at most: 120 elements."""
+"""The most letters that are permuted; S5 has 120 elements."""
 
 
 class Words(Task):
@@ -30,7 +31,7 @@ class Words(Task):
     length: int = Field(default=128, ge=1, le=MOST)
     """Elements in a row."""
     after: int = Field(default=0, ge=0)
-    """How many of the first answers are left out of the accuracy: in a longer test, those of the trained length."""
+    """How many of the first answers the accuracy leaves out: in a test with longer rows, those within the trained length."""
 
     accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
 
@@ -58,7 +59,7 @@ class Words(Task):
 
     @property
     def chance(self) -> float:
-        """Any element."""
+        """The accuracy of guessing any element."""
         return 1.0 / self.order
 
     def word(self, token: int) -> str:
@@ -71,26 +72,26 @@ class Words(Task):
     def sample(self, stream: Stream) -> Batch:
         element = stream.integers(self.length, 0, self.order)  # (rows, length)
         table, product, step = products(self.group).to(stream.device), element, 1
-        while step < self.length:  # prefix products, doubling how many elements each has
+        while step < self.length:  # prefix products; each pass doubles how many elements they cover
             product = torch.cat([product[:, :step], table[product[:, :-step], product[:, step:]]], dim=1)
             step *= 2
-        place = torch.arange(self.length, device=stream.device).expand(stream.rows, -1)
+        position = torch.arange(self.length, device=stream.device).expand(stream.rows, -1)
         return Batch(
             tokens=1 + element,
-            positions=place,
+            positions=position,
             answers=1 + product,
-            query=place,
-            source=torch.full_like(place, -1),
-            scored=place >= self.after,
-            tags={"position": place},
+            query=position,
+            source=torch.full_like(position, -1),
+            scored=position >= self.after,
+            tags={"position": position},
         )
 
 
 @cache
 def _permutations(group: str) -> list[tuple[int, ...]]:
     """The elements of sN or aN as tuples, p[i] being where i goes; the identity is first."""
-    found = list(permutations(range(int(group[1:]))))
-    return found if group[0] == "s" else [p for p in found if _swaps(p) % 2 == 0]
+    every = list(permutations(range(int(group[1:]))))
+    return every if group[0] == "s" else [p for p in every if _swaps(p) % 2 == 0]
 
 
 def _swaps(p: tuple[int, ...]) -> int:
@@ -100,8 +101,8 @@ def _swaps(p: tuple[int, ...]) -> int:
 
 @cache
 def products(group: str) -> Tensor:
-    """The multiplication table of a group: entry (a, b) is the number of ab, 0 being the identity. Of two permutations the
-    second acts first."""
+    """The multiplication table of a group: entry (a, b) is the number of ab, 0 being the identity. Of two permutations b
+    acts first."""
     if group[0] == "z":
         numbers = torch.arange(int(group[1:]))
         return (numbers[:, None] + numbers) % len(numbers)

@@ -62,7 +62,7 @@ def assert_finite(module: nn.Module, x: Tensor, where: str) -> None:
         assert used or not p.requires_grad, f"parameter {name!r} gets no gradient: the output does not depend on it"
     for name, value in values.items():
         bad = value.isfinite().logical_not()
-        assert not bad.any(), f"{where}: {name} is not finite, first at {place(bad)}, {bad.sum()} in all"
+        assert not bad.any(), f"{where}: {name} is not finite, first at {location(bad)}, {bad.sum()} in all"
 
 
 def assert_close(got: Tensor, expected: Tensor, what: str, *axes: str) -> None:
@@ -77,13 +77,13 @@ def scale(x: Tensor) -> float:
 
 
 def largest(difference: Tensor, *axes: str, first: int = 0) -> tuple[float, str]:
-    """The largest magnitude (nan is larger still) and its place; `first` is what the axis "position" starts at."""
+    """The largest magnitude (nan is larger still) and its location; `first` is what the axis "position" starts at."""
     size = difference.detach().abs().nan_to_num(nan=torch.inf)
-    return size.max().item(), place(size == size.max(), *axes, first=first)
+    return size.max().item(), location(size == size.max(), *axes, first=first)
 
 
-def place(mask: Tensor, *axes: str, first: int = 0) -> str:
-    """The first place where `mask` holds, in words where its axes have names."""
+def location(mask: Tensor, *axes: str, first: int = 0) -> str:
+    """The first index at which `mask` holds, in words where its axes have names."""
     index = mask.nonzero()[0].tolist()
     words = [f"{axis} {i + first * (axis == 'position')}" for axis, i in zip(axes, index, strict=False)]
     rest = index[len(words) :]
@@ -95,6 +95,6 @@ def call(module: nn.Module, method: str, *args: Any) -> Any:
     return getattr(module, method)(*args)
 
 
-def summary(error: Exception) -> str:
+def in_one_line(error: Exception) -> str:
     """An error in one line, with the line of the user's code that raised it."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]} ({line_of(error)})"

@@ -20,11 +20,11 @@ from recollect.testing.measure import (
     assert_finite,
     build,
     call,
+    in_one_line,
     largest,
     numbers,
     results,
     scale,
-    summary,
     together,
 )  # fmt: skip
 
@@ -95,9 +95,9 @@ def batch_independence(make: Make, width: int, length: int) -> None:
     with torch.no_grad():
         usual = module(x)
         for row in range(3):
-            company = torch.cat([others[:row], x[row : row + 1], 10 * others[row + 1 :]])
+            with_others = torch.cat([others[:row], x[row : row + 1], 10 * others[row + 1 :]])
             what = f"batch row {row} depends on the rows beside it: with other rows"
-            assert_close(module(company)[row], usual[row], what, "position", "channel")
+            assert_close(module(with_others)[row], usual[row], what, "position", "channel")
             what = f"batch row {row} depends on the rows beside it: alone"
             assert_close(module(x[row : row + 1])[0], usual[row], what, "position", "channel")
 
@@ -145,11 +145,13 @@ def cohort(make: Make, width: int, length: int) -> str | None:
     try:
         among = {size: together(singles[:size], x[:size]) for size in (2, 3, 8)}
     except Exception as error:
-        return f"cannot be vmapped ({summary(error)}): members are trained one after another"
+        return f"cannot be vmapped ({in_one_line(error)}): members are trained one after another"
     for size in (2, 3):
         for name, value in among[size].items():
             moved, where = largest(among[8][name][:size] - value, "member")
-            assert moved == 0, f"{name} depends on company: among {size} and among 8 differ by {moved:.3g} at {where}"
+            assert moved == 0, (
+                f"{name} depends on the other members: among {size} and among 8 it differs by {moved:.3g} at {where}"
+            )
     doubles, x = [build(make, seed=seed) for seed in range(3)], numbers(3, 2, length, width)
     stacked = together(doubles, x)
     for i, module in enumerate(doubles):
@@ -232,7 +234,7 @@ def odd_lengths(make: Make, width: int, length: int) -> None:
             try:
                 outputs[n] = module(x[:, :n])
             except Exception as error:
-                raise AssertionError(f"a row of {n} tokens fails: {summary(error)}") from error
+                raise AssertionError(f"a row of {n} tokens fails: {in_one_line(error)}") from error
             assert outputs[n].shape == (2, n, width), f"a row of {n} tokens gives {tuple(outputs[n].shape)}"
             what = f"the first {n} tokens of a row of 65, on their own, give something else:"
             assert_close(outputs[n], outputs[65][:, :n], what, "batch row", "position", "channel")

@@ -50,8 +50,8 @@ class Trial:
         """Take these steps; with their numbers as tensors, as inside a CUDA graph, if `tensors`."""
         for number in range(first, last + 1):
             grads = {name: p - self.targets[name] for name, p in self.params.items()}
-            asked = torch.tensor(float(number), dtype=torch.float64) if tensors else number
-            self.optimiser.step(self.params, grads, self.state, self.groups(), asked)
+            count = torch.tensor(float(number), dtype=torch.float64) if tensors else number
+            self.optimiser.step(self.params, grads, self.state, self.groups(), count)
         return self
 
     def results(self) -> Parameters:
@@ -82,13 +82,13 @@ def in_place(optimiser: Optimiser) -> None:
             assert t.shape[:1] == (8,), f"state {part}.{name} is {tuple(t.shape)}: the 8 members must be axis 0"
 
 
-def company(optimiser: Optimiser) -> None:
+def other_members(optimiser: Optimiser) -> None:
     """A member's numbers are the same to the bit whatever the other members are."""
     together = Trial([optimiser] * 8, range(8)).train(1, STEPS).results()
     for rows in ([3, 3], [5, 1, 6]):
         few = Trial([optimiser] * len(rows), rows).train(1, STEPS).results()
         for name, value in few.items():
-            assert torch.equal(value, together[name][rows]), f"{name} of members {rows} differs in other company"
+            assert torch.equal(value, together[name][rows]), f"{name} of members {rows} depends on the other members"
 
 
 def own_numbers(optimiser: Optimiser) -> str | None:
@@ -115,7 +115,9 @@ def rates(optimiser: Optimiser) -> None:
         if name in frozen:
             assert torch.equal(after[name], start[name]), f"{name} moves, though the rate of its group is 0"
         else:
-            torch.testing.assert_close(after[name], expected[name], msg=f"{name} moves otherwise beside another group")
+            torch.testing.assert_close(
+                after[name], expected[name], msg=f"{name} moves differently beside another group"
+            )
 
 
 def resumes(optimiser: Optimiser) -> None:
@@ -153,7 +155,7 @@ def outlined(optimiser: Optimiser) -> None:
     assert counted == held, f"state_bytes says {counted}, and the state has {held}"
 
 
-OPTIMISER_CHECKS: list[Check] = checks(in_place, company, own_numbers, rates, resumes, capturable, outlined)
+OPTIMISER_CHECKS: list[Check] = checks(in_place, other_members, own_numbers, rates, resumes, capturable, outlined)
 
 
 class OptimiserConformance:

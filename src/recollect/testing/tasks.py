@@ -80,7 +80,9 @@ def sources(task: Task, rows: int = 64) -> None:
     wrong = named & (held != batch.answers)
     _none(wrong, "the source does not hold the answer", source=source, holds=held, answer=batch.answers)
     late = named & (source >= batch.positions)
-    _none(late, "the source is not before the place of reading", source=source, position=batch.positions)
+    _none(
+        late, "the source is not before the position where the answer is read", source=source, position=batch.positions
+    )
 
 
 def answerable(task: Task, rows: int = 64, keyed: bool = False) -> str | None:
@@ -133,7 +135,7 @@ def seeds(task: Task, rows: int = 64) -> None:
     assert (first.tokens != first.tokens[:1]).any(), f"all {rows} rows hold the same tokens: the row is ignored"
 
 
-def company(task: Task, rows: int = 64) -> None:
+def other_rows(task: Task, rows: int = 64) -> None:
     """A row drawn alone, or beside rows of other seeds, is the row drawn in its batch."""
     group, numbers = task.batch(0, "train", rows), torch.arange(rows)
     for row in (0, 1, rows - 1):
@@ -147,8 +149,8 @@ def own_randomness(task: Task, rows: int = 64) -> None:
     """Sampling draws from its stream alone: the global generators of torch, numpy and Python do not change."""
 
     def states() -> dict[str, bytes]:
-        found = {"torch": torch.get_rng_state().tolist(), "numpy": np.random.get_state(), "random": random.getstate()}  # noqa: NPY002
-        return {name: pickle.dumps(state) for name, state in found.items()}
+        states = {"torch": torch.get_rng_state().tolist(), "numpy": np.random.get_state(), "random": random.getstate()}  # noqa: NPY002
+        return {name: pickle.dumps(state) for name, state in states.items()}
 
     before = states()
     task.batch(0, "train", rows)
@@ -165,7 +167,7 @@ def specification(task: Task, rows: int = 64) -> None:
 
 
 TASK_CHECKS: list[Check] = checks(
-    shapes, tokens, positions, sources, answerable, alignment, seeds, company, own_randomness, specification
+    shapes, tokens, positions, sources, answerable, alignment, seeds, other_rows, own_randomness, specification
 )
 
 
@@ -176,7 +178,7 @@ class TaskConformance:
     rows: int = 64
     """How many rows are looked at."""
     keyed: bool = False
-    """Whether the token an answer is read at is its key: the same token stands right before the answer's source."""
+    """Whether the token an answer is read at is its key: the same token comes right before the answer's source."""
 
     def hold(self, check: Check) -> None:
         """Run one check as a test; a note skips it."""
@@ -198,7 +200,7 @@ def _counted(batch: Batch) -> Tensor:
 
 
 def _none(bad: Tensor, what: str, axis: str = "answer", **values: Tensor) -> None:
-    """Nothing is `bad` (rows, any), or an error with the first bad place and the values there."""
+    """Nothing is `bad` (rows, any), or an error with the first bad position and the values there."""
     if bad.any():
         row, column = bad.nonzero()[0].tolist()
         here = ", ".join(f"{name} {value[row, column]}" for name, value in values.items())

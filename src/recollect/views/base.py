@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -98,7 +98,7 @@ class View(ABC):
 
     def figure(self, frames: Frames, *, title: str = "", theme: str = "light", **asked: Any) -> go.Figure:
         """The figure, as it is chosen."""
-        frames = Frames(prepared(frames.runs), frames.curves, frames.slices, frames.mixing, frames.threshold)
+        frames = replace(frames, runs=prepared(frames.runs))
         if not self.choices(frames):
             return set_theme(go.Figure().add_annotation(text="nothing to draw yet", showarrow=False), theme, title)
         chosen = self.chosen(frames, asked)

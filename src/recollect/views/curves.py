@@ -36,11 +36,7 @@ class Curves(View):
         ]  # fmt: skip
 
     def table(self, frames: Frames, chosen: dict[str, str]) -> Frame:
-        runs, rate, y = frames.runs, chosen["rate"], chosen["y"]
-        if rate == "best":
-            runs = runs.loc[runs["at_best"]]
-        elif rate != "all":
-            runs = runs.loc[np.isclose(runs["train.lr"].astype(float), float(rate), rtol=1e-9)]
+        runs, y = at_rate(frames.runs, chosen["rate"]), chosen["y"]
         line = dict(zip(runs["id"], lines_of(runs, chosen["lines"]), strict=True))
         ended = set(runs.loc[runs["status"] != "training", "id"])
         points = frames.curves.loc[frames.curves["run"].isin(list(line))]
@@ -59,6 +55,14 @@ class Curves(View):
             "Measured on validation rows during training. Line: mean; band: lowest to highest run. A run that ended early keeps "
             "its last value up to the last step of its line."
         )
+
+
+def at_rate(runs: Frame, rate: str) -> Frame:
+    """The runs at a learning rate, at the `best` of each configuration, or `all`."""
+    if rate == "all":
+        return runs
+    at_it = runs["at_best"] if rate == "best" else np.isclose(runs["train.lr"].astype(float), float(rate), rtol=1e-9)
+    return runs.loc[at_it]
 
 
 def mean_curves(points: Frame, ended: set[str], y: str) -> Frame:

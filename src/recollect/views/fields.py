@@ -4,6 +4,7 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
@@ -61,7 +62,9 @@ def lines_of(runs: Frame, by: str) -> Frame:
     """The line that each run belongs to. With several studies the name includes the study."""
     if by == "configuration" and runs["study"].nunique() > 1:
         return runs["configuration"] + " · " + runs["study"]
-    return pd.Series([value_text(value) for value in runs[by]], runs.index, dtype=object)
+    codes, values = pd.factorize(runs[by], use_na_sentinel=False)
+    names = np.array([value_text(value) for value in values], object)
+    return pd.Series(names[codes], runs.index, dtype=object)
 
 
 def value_text(value: Any) -> str:

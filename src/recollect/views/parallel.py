@@ -38,7 +38,7 @@ class Parallel(View):
         y = chosen["y"]
         ends = (0, 1) if is_share(y) else (table[y].min(), table[y].max())
         line = {"color": table[y], "colorscale": SCALE, "cmin": ends[0], "cmax": ends[1], "showscale": False}
-        axes = [_axis(table[name], name, name == y) for name in table.columns[1:]]
+        axes = [axis(table[name], name, name == y) for name in table.columns[1:]]
         figure = go.Figure(go.Parcoords(dimensions=axes, line=line, labelangle=0, customdata=table["id"]))
         return figure.update_layout(margin={"l": 110, "r": 40, "t": 56, "b": 24})
 
@@ -46,7 +46,7 @@ class Parallel(View):
         return "A line per run. Drag along an axis to keep some runs, click it to keep all again; drag a name to move its axis."
 
 
-def _axis(values: Frame, name: str, measured: bool) -> dict:
+def axis(values: Frame, name: str, measured: bool) -> dict:
     """An axis of numbers, logarithmic where a field's span much, or of names."""
     label = text(plain(name))
     if not pd.api.types.is_numeric_dtype(values):

@@ -55,7 +55,7 @@ def layout(theme: str) -> dict[str, Any]:
     tone = THEMES[theme]
     axis = {
         "gridcolor": tone["line"], "linecolor": tone["soft"], "zeroline": False, "ticks": "outside", "ticklen": 4,
-        "tickcolor": tone["line"], "automargin": True, "title": {"standoff": 8},
+        "tickcolor": tone["line"], "automargin": True, "title": {"standoff": 8}, "exponentformat": "power",
     }  # fmt: skip
     return {
         "font": {"family": FONT, "size": 13, "color": tone["text"]}, "paper_bgcolor": tone["panel"],

@@ -3,7 +3,7 @@
 import numpy as np
 import plotly.graph_objects as go
 
-from recollect.analysis.window import ZOOLOGY_RATES, windows
+from recollect.analysis.window import ZOOLOGY_RATES, window
 from recollect.views.base import Choice, Frames, View
 from recollect.views.draw import best_lines, line_figure, summarised
 from recollect.views.fields import choose, groupings, lines_of, measures, scales, text, top
@@ -35,14 +35,23 @@ class Window(View):
         figure = line_figure(table, chosen, "train.lr", chosen["y"])
         if chosen["y"] != "accuracy":
             return figure
-        figure.add_hline(y=frames.threshold, line={"width": 1, "dash": "dot"})
+        solved = {
+            "y0": frames.threshold,
+            "y1": frames.threshold,
+            "x0": 0,
+            "x1": 1,
+            "xref": "paper",
+            "line": {"dash": "dot"},
+        }
         low, high = np.log10([table["x"].min(), table["x"].max()]) if len(table) else (-4, -2)
         if chosen["xscale"] != "linear":
             figure.update_xaxes(range=[low - 0.06, high + 0.06])
-        for rate in (rate for rate in ZOOLOGY_RATES if low - 0.05 <= np.log10(rate) <= high + 0.05):
-            figure.add_vline(x=rate, line={"width": 1, "dash": "2px,4px"}, opacity=0.6)
+        rates = [rate for rate in ZOOLOGY_RATES if low - 0.05 <= np.log10(rate) <= high + 0.05]
+        shared = {"y0": 0, "y1": 1, "yref": "paper", "line": {"dash": "2px,4px"}, "opacity": 0.6}
+        figure.update_layout(shapes=[solved, *({"x0": rate, "x1": rate, **shared} for rate in rates)])
+        figure.update_shapes(type="line", line_width=1)
         if chosen["lines"] == "configuration":
-            _add_bars(figure, frames, list(dict.fromkeys(table["line"])))
+            _add_bars(figure, table, frames.threshold)
         return figure
 
     def caption(self, frames: Frames) -> str:
@@ -52,20 +61,22 @@ class Window(View):
         )
 
 
-def _add_bars(figure: go.Figure, frames: Frames, lines: list[str]) -> None:
-    """The windows as bars in a strip under the curves."""
-    runs = frames.runs.assign(line=lines_of(frames.runs, "configuration"))
-    runs = runs.loc[runs["line"].isin(lines)]
-    found = windows(runs, by="line", threshold=frames.threshold, resamples=1).set_index("line").to_dict("index")
-    look = looks(lines)
-    lines = [line for line in lines if found[line]["decades"] > 0]
+def _add_bars(figure: go.Figure, table: Frame, threshold: float) -> None:
+    """The windows of the mean curves as bars in a strip under them."""
+    curves = {str(name): own for name, own in table.groupby("line", sort=False)}
+    look = looks(list(curves))
+    found = {name: window(own["x"], own["mean"], threshold) for name, own in curves.items()}
+    lines = [name for name in found if found[name].decades > 0]
+    bars = []
     for i, line in enumerate(lines):
-        edges, name = [found[line]["low"], found[line]["high"]], text(line)
-        about = f"window: {found[line]['decades']:.3g} decades, {edges[0]:.3g} to {edges[1]:.3g}"
-        figure.add_scatter(x=edges, y=[-i, -i], yaxis="y2", mode="lines", line={"width": 6}, name=name, legendgroup=name,
-                           meta={"colour": look[line]["colour"]}, showlegend=False, text=about,
-                           hovertemplate="%{text}<extra></extra>",
-                           opacity=look[line]["opacity"])  # fmt: skip
+        edges, name = [found[line].low, found[line].high], text(line)
+        about = f"window: {found[line].decades:.3g} decades, {edges[0]:.3g} to {edges[1]:.3g}"
+        bars.append({
+            "type": "scatter", "x": edges, "y": [-i, -i], "yaxis": "y2", "mode": "lines", "line": {"width": 6}, "name": name,
+            "legendgroup": name, "meta": {"colour": look[line]["colour"]}, "showlegend": False, "text": about,
+            "hovertemplate": "%{text}<extra></extra>", "opacity": look[line]["opacity"],
+        })  # fmt: skip
+    figure.add_traces(bars)
     height = BAR * (len(lines) + 1)
     figure.update_layout(
         yaxis={"domain": [height + 0.01, 1]}, xaxis={"anchor": "y2"},

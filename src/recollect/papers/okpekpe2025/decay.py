@@ -45,7 +45,7 @@ def _numbers(evidence: Evidence) -> pd.DataFrame:
     found = evidence.measured
     if len(found):
         found = found.loc[found["distance"] >= 1]
-        key = ["model", "seed", "when", "place"]
+        key = ["model", "seed", "when", "mixer"]
         near = found.loc[found["distance"] == 1, [*key, "size"]].rename(columns={"size": "near"})
         found = found.merge(near, on=key)
         found = found.assign(size=found["size"] / found["near"])

@@ -26,7 +26,7 @@ NGRAM = as_task({"kind": "ngram"})
 
 def _examples(title: str, tasks: dict[str, Task]):
     def drawing(evidence: Evidence, caption: str) -> Drawing:
-        text = "\n\n".join(f"{name}\n{rendered(example(task))}" for name, task in tasks.items())
+        text = "\n\n".join(f"{name}\n{rendered(example(task, describe=False))}" for name, task in tasks.items())
         rows = []
         for name, task in tasks.items():
             row = task.batch(0, "show", 1).map(lambda x: x[0])

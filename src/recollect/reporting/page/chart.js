@@ -85,14 +85,7 @@ function gridChart(rows, x, y, of, share) {
 
 function parallelChart(runs, view) {
   const several = (field) => new Set(runs.map((i) => DATA.runs[field][i])).size > 1, fields = [...view.fields.filter(several), S.y];
-  const dimensions = fields.map((field) => {
-    const values = runs.map((i) => measured(field, i)), known = [...new Set(values)].sort(ordered), label = safe(plain(field));
-    if (!known.every((value) => typeof value === "number" || missing(value)))
-      return { label, values: values.map((value) => known.indexOf(value)), tickvals: known.map((_, k) => k), ticktext: known.map((value) => safe(String(value).slice(0, 18))) };
-    if (field === S.y || !logarithmic(known)) return { label, values, ...(isShare(field) ? { range: [0, 1] } : {}), ...(known.length <= 12 && field !== S.y ? { tickvals: known } : {}) };
-    if (known.length > 8) known.splice(1, known.length - 2);
-    return { label, values: values.map(Math.log10), tickvals: known.map(Math.log10), ticktext: known.map(valueText) };
-  });
+  const dimensions = fields.map((field) => ({ ...view.axes[field], values: runs.map((i) => view.axes[field].values[i]) }));
   drawn = { head: ["id", ...fields], rows: runs.map((i) => [DATA.runs.id[i], ...fields.map((field) => DATA.runs[field][i])]) };
   const ends = isShare(S.y) ? { cmin: 0, cmax: 1 } : {}, layout = { ...DATA.style.layout[theme()], margin: { l: 110, r: 40, t: 56, b: 24 } };
   return [[{ type: "parcoords", dimensions, line: { color: runs.map((i) => measured(S.y, i)), colorscale: DATA.style.scale, ...ends } }], layout];

@@ -8,12 +8,10 @@ function el(tag, attributes, ...children) { // what comes from the data is set a
 }
 const view = () => DATA.views.find((one) => one.name === S.view);
 const defaults = (name) => Object.fromEntries((DATA.views.find((one) => one.name === name)?.choices || []).map((choice) => [choice.name, choice.value]));
-const fresh = () => ({ view: DATA.views[0]?.name, studies: DATA.studies.slice(0, 1), filter: "", theme: "", sort: "", ...defaults(DATA.views[0]?.name) });
 
 function readLink() {
-  const asked = new URLSearchParams(location.hash.slice(1)), base = fresh();
-  const known = DATA.views.some((one) => one.name === asked.get("view")) ? asked.get("view") : base.view;
-  S = { ...base, view: known, ...defaults(known) };
+  const asked = new URLSearchParams(location.hash.slice(1)), known = DATA.views.find((one) => one.name === asked.get("view")) || DATA.views[0];
+  S = { view: known?.name, studies: DATA.studies.slice(0, 1), filter: "", theme: "", sort: "", ...defaults(known?.name) };
   const offers = Object.fromEntries((view()?.choices || []).map((choice) => [choice.name, choice.options.map(([value]) => value)]));
   for (const [name, value] of asked) if (offers[name]?.includes(value) || ["filter", "theme", "sort"].includes(name)) S[name] = value;
   const studies = asked.getAll("study").filter((name) => DATA.studies.includes(name));
@@ -21,9 +19,8 @@ function readLink() {
 }
 
 function writeLink() {
-  const plainState = { ...fresh(), ...defaults(S.view) }, link = new URLSearchParams({ view: S.view || "" });
-  for (const [name, value] of Object.entries(S)) if (name !== "studies" && name !== "view" && value !== plainState[name]) link.set(name, value);
-  if (S.studies.join() !== plainState.studies.join()) S.studies.forEach((name) => link.append("study", name));
+  const link = new URLSearchParams(Object.entries(S).filter(([name, value]) => name !== "studies" && value));
+  S.studies.forEach((name) => link.append("study", name));
   history.replaceState(null, "", `#${link}`);
 }
 
@@ -69,12 +66,13 @@ function show() {
   Plotly.react("chart", traces, { ...layout, uirevision: JSON.stringify(S) }, { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["toImage", "select2d", "lasso2d"] });
 }
 
+// The order of two values in a table: what is missing comes last.
+const placed = (x, y, down) => (missing(x) || missing(y) ? missing(x) - missing(y) : ordered(x, y) * (down ? -1 : 1));
+
 function fillRuns(runs, most = 25) {
   const { id, study, configuration, at_best, curve, model, ...rest } = DATA.runs, heads = ["id", ...(DATA.studies.length > 1 ? ["study"] : []), "configuration", ...Object.keys(rest)];
-  const [, down, by] = S.sort.match(/^(-?)(.+)$/) || [], rows = by in DATA.runs ? runs.toSorted((a, b) => {
-    const [x, y] = [DATA.runs[by][a], DATA.runs[by][b]];
-    return missing(x) || missing(y) ? missing(x) - missing(y) : ordered(x, y) * (down ? -1 : 1);
-  }) : runs;
+  const [, down, by] = S.sort.match(/^(-?)(.+)$/) || [];
+  const rows = by in DATA.runs ? runs.toSorted((a, b) => placed(DATA.runs[by][a], DATA.runs[by][b], down)) : runs;
   const numeric = new Set(heads.filter((name) => runs.every((i) => missing(DATA.runs[name][i]) || typeof DATA.runs[name][i] === "number")));
   const cell = (name, i) => name === "id" ? el("button", { type: "button", class: "copy", title: "copy", click: (event) => copied(event.target, id[i]) }, id[i]) : name === "train.lr" ? valueText(DATA.runs[name][i]) : short(DATA.runs[name][i]);
   $("runs-head").replaceChildren(...heads.map((name) => el("th", { scope: "col", class: numeric.has(name) ? "number" : "", "aria-sort": by !== name ? "none" : down ? "descending" : "ascending" },
@@ -83,7 +81,8 @@ function fillRuns(runs, most = 25) {
   $("more").hidden = rows.length <= most;
   $("more").textContent = `Show more (${rows.length - most} left)`;
   $("more").onclick = () => fillRuns(runs, 10 * most);
-  $("runs-csv").onclick = () => saveCsv("runs", Object.keys(DATA.runs).filter((name) => name !== "curve"), rows.map((i) => Object.keys(DATA.runs).filter((name) => name !== "curve").map((name) => DATA.runs[name][i])));
+  const all = Object.keys(DATA.runs).filter((name) => name !== "curve");
+  $("runs-csv").onclick = () => saveCsv("runs", all, rows.map((i) => all.map((name) => DATA.runs[name][i])));
 }
 
 async function copied(button, text) {
@@ -121,7 +120,7 @@ function sortable(table) {
     const head = button.parentElement, up = head.getAttribute("aria-sort") === "descending", body = table.tBodies[0];
     const value = (row) => { const text = row.cells[k].dataset.value; return text === "" ? null : Number.isNaN(Number(text)) ? text : Number(text); };
     table.querySelectorAll("th").forEach((other) => other.setAttribute("aria-sort", other !== head ? "none" : up ? "ascending" : "descending"));
-    body.append(...[...body.rows].sort((a, b) => (missing(value(a)) || missing(value(b)) ? missing(value(a)) - missing(value(b)) : ordered(value(a), value(b)) * (up ? 1 : -1))));
+    body.append(...[...body.rows].sort((a, b) => placed(value(a), value(b), !up)));
   }));
 }
 

@@ -105,11 +105,19 @@ class Began:
 
 
 @dataclass
+class Warned:
+    """A library warned the process that trains the cohort."""
+
+    text: str
+    """In one line."""
+
+
+@dataclass
 class Halted:
     """The last report: the cohort was stopped, and has sent a snapshot; or it did not answer in time."""
 
 
-Report = Event | Done | Broken | Silent | Began | Halted
+Report = Event | Done | Broken | Silent | Began | Warned | Halted
 LAST = (Done, Broken, Halted)
 """The reports after which no more come."""
 ERROR = 500

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from recollect.study.cost import COMPILING, gpu_seconds, step_bytes, step_share
+from recollect.study.cost import COMPILING, gpu_seconds, step_bytes, step_share, uncompiled_step, will_compile
 from recollect.study.packing import GPU_COHORT, pack
 from recollect.train.device import cores
 from recollect.train.spec import RunSpec
@@ -64,5 +64,9 @@ def load_of(cohort: Sequence[RunSpec]) -> Load:
     run, members = cohort[0], len(cohort)
     if any(mixer.source for mixer in run.model.mixers()):
         return Load(COMPILING, 0.5, 0.0)
+    held = HELD * members * step_bytes(run)
+    if not will_compile(run):
+        step, filled = uncompiled_step(run, members)
+        return Load(max(1.0, run.train.total_steps * step), filled, held)
     seconds = members * gpu_seconds(run, members) - COMPILING
-    return Load(max(1.0, seconds), step_share(run, members), HELD * members * step_bytes(run))
+    return Load(max(1.0, seconds), step_share(run, members), held)

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 
 import torch
 
+from recollect.study.cost import will_compile
 from recollect.study.executors.sharing import PROCESSORS, load_of
 from recollect.train.device import cores, gpus
 from recollect.train.spec import RunSpec
 from recollect.train.speed.ahead import Ahead
-from recollect.train.speed.compile import COST, allowed
+from recollect.train.speed.compile import allowed
 
 ROOM = 0.5
 """The share of a GPU's memory that steps may hold while they are compiled: the rest is for the cohorts in training."""
@@ -36,8 +37,8 @@ class Upcoming:
         self.queue.clear()
         for cohort in cohorts:
             run = cohort[0]
-            if not any(mixer.source for mixer in run.model.mixers()) and (load := load_of(cohort)).seconds > COST:
-                self.queue.append((run, max(2, len(cohort)), load.held))
+            if not any(mixer.source for mixer in run.model.mixers()) and will_compile(run):
+                self.queue.append((run, max(2, len(cohort)), load_of(cohort).held))
         self.advance()
 
     def advance(self) -> None:

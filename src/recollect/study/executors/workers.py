@@ -30,11 +30,13 @@ from recollect.study.executors.base import (
     Report,
     Resources,
     Silent,
+    Warned,
     attempt,
     own_code,
 )
 from recollect.study.executors.mps import Mps
 from recollect.study.executors.upcoming import Upcoming
+from recollect.study.executors.warned import collect_warnings
 from recollect.study.stop import SIGNALS
 from recollect.train.checkpoint import EVERY
 from recollect.train.device import choose_device, gpus
@@ -253,6 +255,7 @@ def _work(pipe: Connection, threads: int, environment: Mapping[str, str]) -> Non
         signal.signal(number, signal.SIG_IGN)
     os.register_at_fork(after_in_child=lambda: _leave(pipe))
     warnings.filterwarnings("ignore", module=r"recollect\.")  # results have these as notes
+    warned = collect_warnings()
     os.environ.update(environment)  # before CUDA and the compiler read it
     threading.Thread(target=_die_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
@@ -267,6 +270,8 @@ def _work(pipe: Connection, threads: int, environment: Mapping[str, str]) -> Non
                 continue
             pipe.send(Began())
             for report in attempt(*order, stop=_Asked(pipe)):
+                while warned:
+                    pipe.send(Warned(warned.popleft()))
                 fault_point("worker: send")
                 pipe.send(report)
                 fault_point("worker: sent")
