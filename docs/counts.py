@@ -75,8 +75,8 @@ def sentences() -> list[str]:
         scales = " and ".join(f"`{scale}`" for scale, _ in parts)
         yes, no, claims = count["holds"], count["does not hold"], len(paper.claims)
         lines.append(
-            f"- `{name}` at {scales}, of {claims} claims: {yes} hold, {no} do not hold, {len(found) - yes - no} open or not seen, "
-            f"{claims - len(found)} not judged yet."
+            f"- `{name}` at {scales}, of {claims} claims: {yes} hold, {no} do not hold, {len(found) - yes - no} open or not "
+            f"seen, {claims - len(found)} not judged yet."
             if parts
             else f"- `{name}`: none of its {claims} claims has been judged above `tiny` by the current semantics."
         )
