@@ -73,12 +73,12 @@ def sentences() -> list[str]:
         found = distinct(record for _, folder in parts for record in verdicts(paper, folder))
         count = Counter(record["answer"] for record in found)
         scales = " and ".join(f"`{scale}`" for scale, _ in parts)
+        yes, no, claims = count["holds"], count["does not hold"], len(paper.claims)
         lines.append(
-            f"- `{name}` at {scales}: of {len(paper.claims)} claims {count['holds']} hold, {count['does not hold']} do not hold, "
-            f"{len(found) - count['holds'] - count['does not hold']} are open or were not seen, "
-            f"{len(paper.claims) - len(found)} have not been judged."
+            f"- `{name}` at {scales}, of {claims} claims: {yes} hold, {no} do not hold, {len(found) - yes - no} open or not "
+            f"seen, {claims - len(found)} not judged yet."
             if parts
-            else f"- `{name}`: none of its {len(paper.claims)} claims has been judged above `tiny` by the current semantics."
+            else f"- `{name}`: none of its {claims} claims has been judged above `tiny` by the current semantics."
         )
     return lines
 

@@ -206,8 +206,8 @@ def section(part: Part) -> list[str]:
                 name: text for name, text in verdict.numbers.items() if not (in_table and name.endswith("decades"))
             }
             numbers = "; ".join(f"{name}: {text}" for name, text in shown.items())
-            told = "; ".join(filter(None, (numbers, verdict.note)))
-            lines.append(f"- *{verdict.answer}*: {verdict.says}{f' ({told})' if told else ''}.")
+            details = "; ".join(filter(None, (numbers, verdict.note)))
+            lines.append(f"- *{verdict.answer}*: {verdict.says}{f' ({details})' if details else ''}.")
         lines.append("")
         if part.picture.exists():
             lines += [f"![{part.item.title}]({part.picture.relative_to(DOCS).as_posix()})", ""]

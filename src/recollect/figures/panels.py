@@ -88,7 +88,8 @@ def _scale(axes: Axes, values: list[float], logx: bool, ylim: tuple[float, float
         shown = _apart([math.log(value) for value in values] if logx else values)
         axes.set_xticks(values, [f"{value:g}" if show else "" for value, show in zip(values, shown, strict=True)])
         axes.minorticks_off()
-        axes.margins(x=0.12 if rates else axes.margins()[0])  # so that the labels of two panels do not touch
+        if rates:
+            axes.margins(x=0.12)  # so that the labels of two panels do not touch
     elif values and not logx and max(values) >= LARGE:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 150k
     if ylim:

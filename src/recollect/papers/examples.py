@@ -7,6 +7,9 @@ from recollect.analysis.pooled import Pool, pool
 from recollect.papers.estimates import Estimate, NotEnough
 from recollect.papers.judge import where
 
+ENDED = "A run that has ended keeps its last value."
+"""For the captions of curves."""
+
 
 def timed(curves: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """The runs with the examples they needed, and whether they reached the threshold."""

@@ -16,7 +16,8 @@ from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding, all_of, at_least, at_most, every, exceeds, not_
-from recollect.papers.retrievit2026.settings import FIVE, SETTINGS, TITLES, blocks, differs, learnt, of, studies, view
+from recollect.papers.retrievit2026.captions import differs
+from recollect.papers.retrievit2026.settings import FIVE, SETTINGS, TITLES, blocks, learnt, of, studies, view
 from recollect.study.spec import Study
 
 HIGHER, MISSES, RECENT, EVEN, BIAS = 0.02, 0.3, 0.8, 0.2, 0.05
@@ -202,7 +203,7 @@ FIG5 = Item(
             _mamba2_misses,
         ),
     ),
-    differs(paper="The caption says suffix, the text prefix: fig14 has both."),
+    differs("ngram", paper="The caption says suffix, the text prefix: fig14 has both."),
     ("slices",),
 )
 FIG14 = Item(
@@ -224,7 +225,7 @@ FIG14 = Item(
             _interleaved_lowest("prefix"),
         ),
     ),
-    differs(),
+    differs("ngram"),
     ("slices",),
 )
 FIG15 = Item(
@@ -240,7 +241,7 @@ FIG15 = Item(
             _all_ratios_low,
         ),
     ),
-    differs(),
+    differs("ngram"),
     ("slices",),
 )
 FIG6 = Item(
@@ -269,7 +270,7 @@ FIG6 = Item(
             _two_stream,
         ),
     ),
-    differs(),
+    differs("ngram"),
     ("slices",),
 )
 FIG16 = Item(
@@ -286,6 +287,6 @@ FIG16 = Item(
             _even(blocks),
         ),
     ),
-    differs(),
+    differs("ngram"),
     ("slices",),
 )

@@ -3,16 +3,16 @@
 from collections.abc import Callable
 
 from recollect.papers.drawing import Draw, lines
-from recollect.papers.examples import curve_table
+from recollect.papers.examples import ENDED, curve_table
 from recollect.papers.item import Item
 from recollect.papers.judge import Claim, Scale
 from recollect.papers.retrievit2026 import needed
+from recollect.papers.retrievit2026.captions import differs
 from recollect.papers.retrievit2026.settings import (
     SSMS,
     TITLES,
     TaskName,
     blocks,
-    differs,
     families,
     states,
     studies,
@@ -25,7 +25,7 @@ def draw(title: str) -> Draw:
     """Accuracy against training examples, a line per model."""
     return lines(
         lambda evidence: curve_table(evidence.curves, view(evidence), TITLES), "examples", "model", title=title,
-        xlabel="training examples", logx=False,
+        xlabel="training examples", logx=False, note=ENDED,
     )  # fmt: skip
 
 
@@ -49,7 +49,16 @@ def _item(
     name: str, title: str, shows: str, part: str, task: TaskName, models: Models, claims: tuple[Claim, ...]
 ) -> Item:
     """An item that shows accuracy against training examples."""
-    return Item(name, title, shows, draw(title), _studies(part, task, models), claims, differs(), ("curves",))
+    return Item(
+        name,
+        title,
+        shows,
+        draw(title),
+        _studies(part, task, models),
+        claims,
+        differs("position" if task == "position" else "ngram"),
+        ("curves",),
+    )
 
 
 FIG3A = _item(

@@ -11,7 +11,8 @@ import pandas as pd
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.judge import Evidence, Scale
 from recollect.papers.retrievit2026 import settings
-from recollect.papers.retrievit2026.settings import HALF, TITLES, best_learnt, differs, learnt, of, view
+from recollect.papers.retrievit2026.captions import differs
+from recollect.papers.retrievit2026.settings import HALF, TITLES, best_learnt, learnt, of, pooled, view
 from recollect.study.spec import Study
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
@@ -21,7 +22,7 @@ FIG9_MODELS = ("RoPE", "NoPE", "M2", "HI-M2-1")
 ALONE = ("M", "M2")
 """SSMs without attention."""
 HEAD = "No head is tied here, so that the head's embeddings are shown; the paper shows input embeddings."
-DIFFERS = differs(tiny=HEAD, small=HEAD)
+DIFFERS = differs("position", tiny=HEAD, small=HEAD)
 
 
 def studies(part: str, names: Sequence[str]) -> Callable[[Scale], list[Study]]:
@@ -83,6 +84,18 @@ def shown_seeds(evidence: Evidence, names: Sequence[str]) -> str:
     return f"Seeds shown (accuracy): {', '.join(shown_seeds)}." if shown_seeds else ""
 
 
-def over_seeds(found: list[np.ndarray], what: Callable[[np.ndarray], float], name: str) -> Estimate:
-    """A measure of embeddings with its interval over seeds."""
-    return mean_of((what(x) for x in found), name)
+def over_seeds(
+    evidence: Evidence,
+    name: str,
+    what: Callable[[np.ndarray], float],
+    label: str,
+    share: float = 1.0,
+    table: str = "",
+    **tie: bool,
+) -> Estimate:
+    """A measure of the embeddings of the runs that have learnt, with a variance that the item's models share."""
+
+    def values(of: str) -> list[float]:
+        return [what(x) for x in learnt_embeddings(evidence, of, share, table, **tie)]
+
+    return mean_of(values(name), label, pooled(evidence, values))

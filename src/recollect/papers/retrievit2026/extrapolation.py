@@ -12,13 +12,13 @@ from recollect.papers.examples import timed
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Evidence, Scale, where
 from recollect.papers.retrievit2026 import longer
+from recollect.papers.retrievit2026.captions import differs
 from recollect.papers.retrievit2026.settings import (
     FIVE,
     SETTINGS,
     TITLES,
     TaskName,
     blocks,
-    differs,
     studies,
     study,
     view,
@@ -46,7 +46,7 @@ def draw(title: str, *queries: str) -> Callable[[Evidence, str], Drawing]:
         table = lengths_table(evidence, queries)
         mark = SETTINGS[evidence.scale].lengths[0]
         figure = lines_figure(
-            table, "length", "model", "query", title=title, caption=f"{caption} Dashed: the longest trained length.",
+            table, "length", "model", "query", title=title, caption=f"{caption} Dotted: the longest trained length.",
             xlabel="length of the test sequences", logx=False, marks=(mark,), columns=2,
         )  # fmt: skip
         return figure, table
@@ -92,7 +92,7 @@ def _by_residual(evidence: Evidence) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-_LENGTHS = differs(tiny="Lengths up to 48.", small="Lengths up to 200.")
+_LENGTHS = differs("ngram", tiny="Lengths up to 48.", small="Lengths up to 200.")
 FIG4B = Item(
     "fig4b", "Length extrapolation, suffix", "hybrids extrapolate, RoPE does not; NoPE behaves like Mamba2",
     draw("Extrapolation, query after the sequence", "suffix"), _studies("", ("suffix-99",), _five), longer.FIG4B, _LENGTHS,
@@ -114,6 +114,6 @@ RESIDUAL = Item(
     table(_by_residual, "Control: clean and released residual sums"),
     residual_studies,
     longer.RESIDUAL,
-    differs(paper="The printed formulas are the clean sums; the released code has others."),
+    differs("ngram", paper="The printed formulas are the clean sums; the released code has others."),
     ("curves",),
 )

@@ -13,19 +13,19 @@ from recollect.papers.estimates import Estimate, NotEnough
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding, all_of, at_least, at_most, every
+from recollect.papers.retrievit2026.captions import differs
 from recollect.papers.retrievit2026.embeddings import (
     DIFFERS,
     FIG9_MODELS,
     HEAD,
     SHARES,
     embeddings,
-    learnt_embeddings,
     over_seeds,
     shown_embeddings,
     shown_seeds,
     studies,
 )
-from recollect.papers.retrievit2026.settings import M2_BLOCKS, SETTINGS, TITLES, TRANSFORMERS, differs
+from recollect.papers.retrievit2026.settings import M2_BLOCKS, SETTINGS, TITLES, TRANSFORMERS
 
 FIG22_MODELS = ("RoPE", "NoPE", "M2", "2S-M2")
 NEIGHBOURS = (1, 2, 5, 10, 20, 50)
@@ -57,8 +57,7 @@ def nearness(x: np.ndarray) -> float:
 
 def _locality(evidence: Evidence, name: str, kept: int | None) -> Estimate:
     shown = "all" if kept is None else str(kept)
-    found = learnt_embeddings(evidence, name)
-    return over_seeds(found, lambda x: locality(x, kept), f"{name}: locality in {shown} dimensions")
+    return over_seeds(evidence, name, lambda x: locality(x, kept), f"{name}: locality in {shown} dimensions")
 
 
 def _local(names: Sequence[str], every_dimension: bool) -> Callable[[Evidence], Finding]:
@@ -91,8 +90,8 @@ NOT_LOCAL = tuple(map(_not_local, TRANSFORMERS))
 
 def _near_identical(evidence: Evidence) -> Finding:
     def alike(name: str) -> Finding:
-        found = learnt_embeddings(evidence, name)
-        return at_least(over_seeds(found, lambda x: float(cosine(x).mean()), f"{name}: mean cosine similarity"), ALIKE)
+        label = f"{name}: mean cosine similarity"
+        return at_least(over_seeds(evidence, name, lambda x: float(cosine(x).mean()), label), ALIKE)
 
     return every(TRANSFORMERS, alike)
 
@@ -101,9 +100,8 @@ def _low_dimensional(evidence: Evidence) -> Finding:
     kept = components(evidence.scale)[0]
 
     def low(name: str) -> Finding:
-        found = learnt_embeddings(evidence, name)
         label = f"{name}: variance in {kept} components"
-        return at_least(over_seeds(found, lambda x: float(pca(x, kept)[1].sum()), label), LOW)
+        return at_least(over_seeds(evidence, name, lambda x: float(pca(x, kept)[1].sum()), label), LOW)
 
     return every(("M2", "2S-M2"), low)
 
@@ -118,7 +116,7 @@ def _ends_local_first(evidence: Evidence) -> Finding:
 
     def sooner(name: str) -> Finding:
         label = f"{name}: likeness of neighbours at the ends, over that in the middle, at {SHARES[0]:.0%}"
-        return at_least(over_seeds(learnt_embeddings(evidence, name, SHARES[0]), lead, label), SOONER)
+        return at_least(over_seeds(evidence, name, lead, label, SHARES[0]), SOONER)
 
     return every(("M2", "HI-M2-1"), sooner)
 
@@ -126,8 +124,7 @@ def _ends_local_first(evidence: Evidence) -> Finding:
 def near(evidence: Evidence, name: str, table: str = "", **tie: bool) -> Estimate:
     """`nearness` of a model's embeddings over the seeds that have learnt; `table` and `tie` as `embeddings` takes them."""
     words = "".join(f", {'tied' if value else 'untied'}" for value in tie.values()) + (f", {table}" if table else "")
-    found = learnt_embeddings(evidence, name, table=table, **tie)
-    return over_seeds(found, nearness, f"{name}{words}: neighbours' distance / chance")
+    return over_seeds(evidence, name, nearness, f"{name}{words}: neighbours' distance / chance", table=table, **tie)
 
 
 def _neighbours(evidence: Evidence) -> Finding:
@@ -252,6 +249,6 @@ FIG11 = Item(
             _neighbours,
         ),
     ),
-    differs(tiny=HEAD, small=HEAD, paper="Not stated, so chosen: nearest by cosine similarity."),
+    differs("position", tiny=HEAD, small=HEAD, paper="Not stated, so chosen: nearest by cosine similarity."),
     ("snapshots",),
 )

@@ -40,12 +40,13 @@ def accuracy_at(
     if column not in rows:
         raise NotEnough(f"no test at length {length}")
     label = "".join((f"{name}, ", *(f"{value}, " for value in values.values()), f"{query}, length {length}"))
-    if relative:
-        return mean_of(rows[column] / rows["accuracy"], f"{label} over length {lengths[0]}")
     known = view(evidence).dropna(subset=column)
-    variants = [field for field in VARIANT if field in known]
-    samples = [list(part[column]) for _, part in groups(known.loc[known["accuracy"] >= THRESHOLD], ["name", *variants])]
-    return mean_of(rows[column], label, pool(samples, bounded=True))
+    known = known.loc[known["accuracy"] >= THRESHOLD]
+    parts = [part for _, part in groups(known, ["name", *(field for field in VARIANT if field in known)])]
+    if relative:
+        shares = pool(list(part[column] / part["accuracy"]) for part in parts)
+        return mean_of(rows[column] / rows["accuracy"], f"{label} over length {lengths[0]}", shares)
+    return mean_of(rows[column], label, pool((list(part[column]) for part in parts), bounded=True))
 
 
 def _hybrids_extrapolate(query: str) -> Callable[[Evidence], Finding]:

@@ -9,17 +9,17 @@ from recollect.analysis.positions import position_matrix
 from recollect.figures.heatmaps import heatmaps_figure, long_table
 from recollect.figures.panels import lines_figure, summary
 from recollect.papers.drawing import lines
-from recollect.papers.examples import curve_table
+from recollect.papers.examples import ENDED, curve_table
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.retrievit2026 import stages
+from recollect.papers.retrievit2026.captions import differs
 from recollect.papers.retrievit2026.settings import (
     HALF,
     M2_BLOCKS,
     SETTINGS,
     TITLES,
     best_learnt,
-    differs,
     families,
     studies,
     view,
@@ -55,7 +55,7 @@ def draw_loss(evidence: Evidence, caption: str) -> Drawing:
     level = uninformed_loss(SETTINGS[evidence.scale].position)
     figure = lines_figure(
         table, "examples", "model", title="Training loss in position retrieval", xlabel="training examples",
-        caption=f"{caption} Grey: log(length) / 2 = {level:.2f}, the loss of a model that knows nothing.",
+        caption=f"{caption} {ENDED} Grey: log(length) / 2 = {level:.2f}, the loss of a model that knows nothing.",
         ylabel="training loss in nats", logx=False, ylim=None,
     )  # fmt: skip
     figure.axes[0].axhline(level, color="#777777", linewidth=1)
@@ -65,7 +65,9 @@ def draw_loss(evidence: Evidence, caption: str) -> Drawing:
 def _gates(evidence: Evidence) -> pd.DataFrame:
     """|tanh b| of each layer over training."""
     traces = stages.gates(evidence)
-    return summary(traces.assign(layer=[f"layer {n + 1}" for n in traces["layer"]]), ["layer", "examples"], "gate")
+    wide = traces.pivot_table(index="examples", columns=["layer", "run"], values="gate").ffill()
+    long = wide.T.reset_index().melt(["layer", "run"], var_name="examples", value_name="gate")
+    return summary(long.assign(layer=[f"layer {n + 1}" for n in long["layer"]]), ["layer", "examples"], "gate")
 
 
 def _studies(part: str, names: Sequence[str]) -> Callable[[Scale], list[Study]]:
@@ -77,7 +79,14 @@ def _by_position(
 ) -> Item:
     """An item that shows accuracy by target position."""
     return Item(
-        name, title, shows, draw_positions(drawn, models), _studies(part, models), claims, differs(), ("slices",)
+        name,
+        title,
+        shows,
+        draw_positions(drawn, models),
+        _studies(part, models),
+        claims,
+        differs("position"),
+        ("slices",),
     )
 
 
@@ -100,12 +109,12 @@ FIG17 = Item(
     draw_loss,
     lambda scale: studies("position", scale, "position", families(scale)),
     stages.FIG17,
-    differs(paper="NoPE is drawn too."),
+    differs("position", paper="NoPE is drawn too."),
     ("curves",),
 )
 _DRAW_GATES = lines(
     _gates, "examples", "layer", title="Gates of the two-stream model", xlabel="training examples", ylabel="|tanh b|",
-    logx=False, ylim=None,
+    logx=False, ylim=None, note=ENDED,
 )  # fmt: skip
 FIG18 = Item(
     "fig18",
@@ -114,6 +123,6 @@ FIG18 = Item(
     _DRAW_GATES,
     _studies("position-gates", ("2S-M2",)),
     stages.FIG18,
-    differs(),
+    differs("position"),
     ("curves",),
 )

@@ -6,7 +6,7 @@ the other stream. `paper` is Tables 1 and 2 as printed (its 2:1 and 3:1 rows as 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
@@ -14,12 +14,12 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from recollect.analysis.pooled import Pool, pool
 from recollect.analysis.rates import at_best_rates, mean_accuracy
 from recollect.analysis.window import THRESHOLD
 from recollect.papers.estimates import NotEnough
 from recollect.papers.judge import Evidence, Scale, where
 from recollect.sources import preset
-from recollect.sources.base import chosen_text
 from recollect.sources.retrievit2026 import SOURCE
 from recollect.study.spec import Study
 
@@ -112,28 +112,6 @@ VARIANT = ("task.query", "model.tie", "model.residual")
 """Columns in which runs of one model may differ, other than rate and seed."""
 PAPER_LONGER: Fields = {"steps": 468_750, "stop_at": 0.99}
 """Up to 30 M examples, or to 99 %: before extrapolation and duplicate queries."""
-
-
-_DIFFERS: dict[Scale, str] = {
-    "tiny": "Models of 2 layers (interleaved N:1: N + 1) and width 64 with untied heads, one learning rate, 2 seeds; n-gram rows "
-    "of 6 to 12 tokens among 16 symbols, n = 1, k = 3, batch 64, at most 1,250 steps to 99 %; position rows of 10 tokens, batch "
-    "32, at most 2,500 steps to 95 %. The paper: 150 M parameters, n = 2, rows of 50 to 100 and of 200 tokens, 20 M examples, "
-    "SSMs and hybrids tied.",
-    "small": "Models of 4 layers and width 256 with untied heads, the better of two learning rates, bfloat16; at most 12,000 "
-    "steps; n-gram rows of 25 to 50 tokens, position rows of 32. The paper: 150 M parameters, rows of 50 "
-    "to 100 and of 200 tokens, 20 M examples, SSMs and hybrids tied.",
-    "medium": "Models of 4 layers and width 256 with untied heads, the better of two learning rates (models beyond the five of "
-    "Figure 4: one), bfloat16; n-gram rows of 25 to 50 tokens, 5 seeds (others 3), at most 40,000 steps with the query last and "
-    "16,000 with it first, to 99 %; position rows of 64, at most 40,000 steps, to 95 %. The paper: 150 M parameters, rows of 50 "
-    "to 100 and of 200 tokens, 20 M examples, SSMs and hybrids tied.",
-    "paper": f"As printed. {chosen_text(SOURCE.unknown)}",
-}
-
-
-def differs(tiny: str = "", small: str = "", paper: str = "") -> dict[Scale, str]:
-    """The captions of an item by scale: what all items share, and what it adds; `small` is also for `medium`."""
-    added: dict[Scale, str] = {"tiny": tiny, "small": small, "medium": small, "paper": paper}
-    return {scale: f"{text} {added[scale]}".strip() for scale, text in _DIFFERS.items()}
 
 
 def model(name: str, scale: Scale) -> Fields:
@@ -276,6 +254,19 @@ def best_learnt(runs: pd.DataFrame) -> pd.DataFrame:
     """The runs of one model that have learnt position retrieval, or all where none has; the most accurate first."""
     kept = runs.loc[runs["accuracy"].fillna(0.0) >= HALF]
     return (kept if len(kept) else runs).sort_values("accuracy", ascending=False, kind="stable")
+
+
+def pooled(evidence: Evidence, values: Callable[[str], Sequence[float]]) -> Pool | None:
+    """The variance between seeds that the models of an item share, given one number per seed of each; what a model lacks is left
+    out."""
+
+    def known(name: str) -> Sequence[float]:
+        try:
+            return values(name)
+        except NotEnough:
+            return ()
+
+    return pool(known(name) for name in dict.fromkeys(view(evidence)["name"]))
 
 
 def of(evidence: Evidence, name: str, **values: Any) -> pd.DataFrame:

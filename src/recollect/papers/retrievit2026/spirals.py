@@ -33,8 +33,7 @@ def _spirals(evidence: Evidence, name: str, share: float = 1.0) -> Estimate:
 
 
 def _monotone(evidence: Evidence, name: str, share: float) -> Estimate:
-    found = learnt_embeddings(evidence, name, share)
-    return over_seeds(found, lambda x: spiral(x).monotone, f"{name}: monotone angle at {share:.0%}")
+    return over_seeds(evidence, name, lambda x: spiral(x).monotone, f"{name}: monotone angle at {share:.0%}", share)
 
 
 def _no_spiral(name: str) -> Claim:

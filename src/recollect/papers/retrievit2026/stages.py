@@ -11,7 +11,7 @@ from recollect.analysis.positions import SerialPosition, position_matrix, serial
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding, all_of, at_least, at_most, every, exceeds
-from recollect.papers.retrievit2026.settings import HALF, HYBRIDS, M2_BLOCKS, SETTINGS, SSMS, learnt, of, view
+from recollect.papers.retrievit2026.settings import HALF, HYBRIDS, M2_BLOCKS, SETTINGS, SSMS, learnt, of, pooled, view
 
 ENDS_FIRST, SUDDEN, DEEPER, OPEN, LATER = 0.3, 0.35, 0.05, 0.05, 2.0
 """The least lead of an end over the middle in accuracy; the most of training that a sudden transition takes; the least by which
@@ -22,20 +22,34 @@ def serial(evidence: Evidence, name: str, least: float = 0.0) -> list[SerialPosi
     """How each run of a model that reaches an accuracy learns the positions: one per seed."""
     if evidence.slices.empty:
         raise NotEnough("there is no accuracy by position")
+
+    def of_run(run: str) -> SerialPosition | None:
+        matrix = position_matrix(evidence.slices.loc[evidence.slices["run"] == run])
+        return serial_position(matrix) if matrix.size else None
+
     ids = learnt(of(evidence, name), name, least)["id"]
-    matrices = [position_matrix(evidence.slices.loc[evidence.slices["run"] == run]) for run in ids]
-    return [serial_position(matrix) for matrix in matrices if matrix.size]
+    found = [evidence.once(f"positions of {run}", lambda _, run=run: of_run(run)) for run in ids]
+    return [one for one in found if one is not None]
+
+
+def _measured(
+    evidence: Evidence, name: str, what: Callable[[SerialPosition], float], label: str, least: float = 0.0
+) -> Estimate:
+    """A number of `serial`, with a variance that the item's models share."""
+
+    def values(of: str) -> list[float]:
+        return [what(one) for one in serial(evidence, of, least)]
+
+    return mean_of(values(name), f"{name}: {label}", pooled(evidence, values))
 
 
 def _ends_first(*names: str) -> Callable[[Evidence], Finding]:
     """Whether both ends lead: the first positions and the last, each at a time of its own."""
 
     def both(evidence: Evidence, name: str) -> Finding:
-        found = serial(evidence, name)
-        head, tail = [one.head_lead for one in found], [one.tail_lead for one in found]
         return all_of(
-            at_least(mean_of(head, f"{name}: lead of the first positions"), ENDS_FIRST),
-            at_least(mean_of(tail, f"{name}: lead of the last positions"), ENDS_FIRST),
+            at_least(_measured(evidence, name, lambda one: one.head_lead, "lead of the first positions"), ENDS_FIRST),
+            at_least(_measured(evidence, name, lambda one: one.tail_lead, "lead of the last positions"), ENDS_FIRST),
         )
 
     return lambda evidence: every(names, lambda name: both(evidence, name))
@@ -43,13 +57,12 @@ def _ends_first(*names: str) -> Callable[[Evidence], Finding]:
 
 def _at_once(evidence: Evidence) -> Finding:
     """Whether neither end leads, in the runs of RoPE that have learnt the task."""
-    leads = [max(one.head_lead, one.tail_lead) for one in serial(evidence, "RoPE", HALF)]
-    return at_most(mean_of(leads, "RoPE: lead of the first or the last positions"), ENDS_FIRST)
+    label = "lead of the first or the last positions"
+    return at_most(_measured(evidence, "RoPE", lambda one: max(one.head_lead, one.tail_lead), label, HALF), ENDS_FIRST)
 
 
 def _rise(evidence: Evidence, name: str) -> Estimate:
-    rises = [one.rise for one in serial(evidence, name, HALF)]
-    return mean_of(rises, f"{name}: share of training from 10 % to 90 % of its accuracy")
+    return _measured(evidence, name, lambda one: one.rise, "share of training from 10 % to 90 % of its accuracy", HALF)
 
 
 def _steeper(evidence: Evidence) -> Finding:

@@ -17,9 +17,10 @@ from recollect.papers.estimates import NotEnough
 from recollect.papers.item import Item
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding, all_of, at_least, at_most, every
+from recollect.papers.retrievit2026.captions import differs
 from recollect.papers.retrievit2026.embeddings import embeddings
 from recollect.papers.retrievit2026.locality import FAR, NEAR, components, locality, near, nearness
-from recollect.papers.retrievit2026.settings import TITLES, differs, study
+from recollect.papers.retrievit2026.settings import TITLES, study
 from recollect.study.spec import Study
 
 TIED_MODELS = ("RoPE", "M2", "HI-M2-1")
@@ -64,7 +65,7 @@ def _by_head(evidence: Evidence) -> pd.DataFrame:
 
 
 _SCALES: tuple[Scale, ...] = ("small", "medium", "paper")
-_BOTH = "Here each is trained both ways."
+_BOTH = "Here each is trained both ways, with a tied and with an untied head."
 TYING = Item(
     "tying",
     "Control: tied heads",
@@ -95,6 +96,7 @@ TYING = Item(
         ),
     ),
     differs(
+        "position",
         tiny=_BOTH,
         small=_BOTH,
         paper="The paper ties SSMs and hybrids and no Transformer; here each is trained both ways.",
