@@ -48,6 +48,7 @@ class Checkpoints:
                     self.of[run] = path
         for path in steps:
             self._sweep(path)
+        self._drop_empty_folder()
 
     def load(self, run: str) -> bytes | None:
         """The newest snapshot with this run in it."""
@@ -85,7 +86,10 @@ class Checkpoints:
         fault_point("checkpoint: remove")
         path.unlink(missing_ok=True)
         fault_point("checkpoint: removed")
-        with suppress(OSError):  # not empty
+        self._drop_empty_folder()
+
+    def _drop_empty_folder(self) -> None:
+        with suppress(OSError):  # not empty, or not there
             self.folder.rmdir()
 
 
