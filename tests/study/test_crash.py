@@ -135,7 +135,7 @@ def test_ended_at_any_point_of_the_process_that_writes(tmp_path):
 
 
 def test_ended_at_any_message_of_a_worker(tmp_path):
-    how = {"workers": 2, "checkpoint_every": 0.0}
+    how = {"workers": 2, "checkpoint_every": 0.0, "copies": True}
     found = [point for point in points(tmp_path / "whole", 6, **how) if point.startswith("worker")]
     assert len(found) >= 10
     expected = frames(tmp_path / "whole" / "whole.sqlite")
