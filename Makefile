@@ -17,7 +17,7 @@ test-long: .venv/tested
 
 # Every point at which the program may be ended, and a hundred kills.
 test-faults: .venv/tested
-	RECOLLECT_TEST_FAULTS=all $(TEST) -m long tests/study/test_crash.py
+	RECOLLECT_TEST_FAULTS=all $(TEST) -n 2 -m long tests/study/test_crash.py
 
 check: .venv/tested
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright

@@ -1,6 +1,7 @@
 """Two stores into one: nothing lost, nothing twice, and disagreement told."""
 
 import sqlite3
+from contextlib import closing
 
 import pandas as pd
 import pytest
@@ -57,7 +58,7 @@ def test_kept_weights_come_along_but_not_those_of_a_result_that_is_left_out(two)
         there.weights_file(id).parent.mkdir(exist_ok=True)
         there.weights_file(id).write_bytes(id.encode())
     differs = next(id for id in ids if id in set(runs_frame(here)["id"]))
-    with sqlite3.connect(here.path) as db:
+    with closing(sqlite3.connect(here.path)) as db, db:
         db.execute("UPDATE runs SET accuracy = 0.123 WHERE id = ?", (differs,))
     done = merge(here, [there.path])
     assert set(done.differing) == {differs}
@@ -87,7 +88,7 @@ def test_into_a_new_store(two, tmp_path):
 
 def test_another_result_for_the_same_run_is_reported_and_the_first_is_kept(two):
     here, there = two
-    with sqlite3.connect(there.path) as db:
+    with closing(sqlite3.connect(there.path)) as db, db:
         db.execute("UPDATE runs SET accuracy = 0.5")
     db.close()
     before = here.accuracies().items()
@@ -109,7 +110,7 @@ def test_a_failure_that_another_store_got_past_is_forgotten(two):
 
 def test_an_error_in_the_middle_leaves_the_store_as_it_was(two):
     here, there = two
-    with sqlite3.connect(there.path) as db:
+    with closing(sqlite3.connect(there.path)) as db, db:
         db.execute("ALTER TABLE study_runs RENAME COLUMN run TO other")
     db.close()
     before = here._query("SELECT * FROM runs"), here.studies()
@@ -120,7 +121,7 @@ def test_an_error_in_the_middle_leaves_the_store_as_it_was(two):
 
 def test_what_cannot_be_merged_is_refused_before_anything_is_written(two, tmp_path):
     here, there = two
-    with sqlite3.connect(there.path) as db:
+    with closing(sqlite3.connect(there.path)) as db, db:
         db.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (str(SCHEMA + 1),))
     db.close()
     before = here.path.read_bytes()

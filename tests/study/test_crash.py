@@ -1,9 +1,11 @@
 """Ended before or after any write, rename, commit or message, or killed at any moment, a study ends with the same bits.
 
-`make test-faults` tries every point and a hundred kills; the long tests try a part of them, another one each day.
+`make test-faults` tries every point and a hundred kills; the long tests try a part of them, another one each day. Importing
+PyTorch would take most of the time: drivers are copies of this process, and so are most of the local workers.
 """
 
 import datetime
+import multiprocessing
 import os
 import random
 import signal
@@ -17,7 +19,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from recollect.spec import Stopped, faults
+from recollect.spec import Stopped, apart, faults
 from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store
 from recollect.study.run import run
@@ -64,6 +66,8 @@ def begun(path: Path, steps: int, fault: str = "", **how) -> int:
     code = 1
     try:
         os.setpgid(0, 0)
+        if how.pop("copies", False):  # workers that are copies of this process, and not new ones
+            apart._SPAWN = multiprocessing.get_context("fork")
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.default_int_handler)
         os.environ[faults.VARIABLE] = fault
@@ -82,7 +86,15 @@ def begun(path: Path, steps: int, fault: str = "", **how) -> int:
 
 
 def ended(number: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+    """The exit code of a process, when its workers have ended as well: copies of it hold its files until then."""
+    code = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+    with suppress(ProcessLookupError):
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            os.killpg(number, 0)
+            time.sleep(0.02)
+        raise AssertionError("its workers go on without it")
+    return code
 
 
 def points(folder: Path, steps: int, **how) -> list[str]:
@@ -123,7 +135,7 @@ def test_ended_at_any_point_of_the_process_that_writes(tmp_path):
 
 
 def test_ended_at_any_message_of_a_worker(tmp_path):
-    how = {"workers": 2, "checkpoint_every": 0.0}
+    how = {"workers": 2, "checkpoint_every": 0.0, "copies": True}
     found = [point for point in points(tmp_path / "whole", 6, **how) if point.startswith("worker")]
     assert len(found) >= 10
     expected = frames(tmp_path / "whole" / "whole.sqlite")
@@ -137,14 +149,17 @@ def test_ended_at_any_message_of_a_worker(tmp_path):
 
 
 def workers_of(number: int) -> list[int]:
+    """The worker processes of a driver: all that it starts but the one that keeps track of shared memory."""
     with suppress(OSError):
         children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
-        return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+        return [
+            int(child) for child in children if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes()
+        ]
     return []
 
 
-def hit(number: int, kind: str, chance: random.Random) -> None:
-    """One of five things that happen to a process."""
+def hit(number: int, kind: str, chance: random.Random) -> bool:
+    """Do one of five things that happen to a process; false where there was nothing to do it to."""
     with suppress(ProcessLookupError, IndexError):
         if kind == "worker killed":
             os.kill(chance.choice(workers_of(number)), signal.SIGKILL)
@@ -157,16 +172,20 @@ def hit(number: int, kind: str, chance: random.Random) -> None:
                 os.kill(number, signal.SIGSTOP)
                 time.sleep(0.3)
             os.kill(number, signal.SIGKILL)
+        return True
+    return False
 
 
 KINDS = ("killed", "worker killed", "group interrupted", "terminated", "stopped, then killed")
 
 
-def killed(folder: Path, kills: int, wait: tuple[float, float], kinds: tuple[str, ...] = KINDS, **how) -> None:
+def killed(
+    folder: Path, kills: int, wait: tuple[float, float], kinds: tuple[str, ...] = KINDS, batch: int = 0, **how
+) -> None:
     """Kill studies at random moments, so many times in all; each must end as an uninterrupted one does."""
     points(folder / "whole", 60, workers=1)
     expected = frames(folder / "whole" / "whole.sqlite")
-    chance, done, study = random.Random(TODAY), 0, 0
+    chance, done, study = random.Random(100 * TODAY + batch), 0, 0
     while done < kills:
         study += 1
         path = folder / str(study) / "s.sqlite"
@@ -179,8 +198,7 @@ def killed(folder: Path, kills: int, wait: tuple[float, float], kinds: tuple[str
             ):
                 time.sleep(0.02)
             if done < kills and os.waitid(os.P_PID, number, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-                hit(number, kinds[done % len(kinds)], chance)
-                done += 1
+                done += hit(number, kinds[done % len(kinds)], chance)
             if (code := ended(number)) == 0:
                 break
             assert code in (130, -signal.SIGKILL, -signal.SIGINT, -signal.SIGTERM)
@@ -188,8 +206,14 @@ def killed(folder: Path, kills: int, wait: tuple[float, float], kinds: tuple[str
     print(f"{done} kills, {study} studies")
 
 
-def test_killed_at_random_with_local_workers(tmp_path):
-    killed(tmp_path, 70 if ALL else 7, (1.0, 9.0), workers=2, checkpoint_every=0.05)
+@pytest.mark.parametrize("batch", range(4 if ALL else 1))
+def test_killed_at_random_with_local_workers(tmp_path, batch):
+    killed(tmp_path, 15 if ALL else 5, (0.1, 2.0), batch=batch, workers=2, checkpoint_every=0.05, copies=True)
+
+
+@pytest.mark.parametrize("batch", range(2 if ALL else 1))
+def test_killed_at_random_with_local_workers_that_are_new_processes(tmp_path, batch):
+    killed(tmp_path, 10 if ALL else 2, (1.0, 9.0), batch=batch, workers=2, checkpoint_every=0.05)
 
 
 @pytest.mark.skipif(not ALL, reason="part of make test-faults")
@@ -212,7 +236,7 @@ made.shutdown()
         assert cluster.stdout is not None
         address = next(line for line in cluster.stdout if ":" in line).strip()
         kinds = ("killed", "group interrupted", "terminated", "stopped, then killed")
-        killed(tmp_path, 15, (3.0, 15.0), kinds, executor="ray", options={"address": address}, checkpoint_every=0.05)
+        killed(tmp_path, 10, (3.0, 15.0), kinds, executor="ray", options={"address": address}, checkpoint_every=0.05)
         cluster.communicate("")
 
 
@@ -221,4 +245,4 @@ def test_killed_at_random_with_slurm(tmp_path, slurm, monkeypatch):
     for name, value in slurm.items():
         monkeypatch.setenv(name, value)
     kinds = ("killed", "stopped, then killed", "group interrupted")
-    killed(tmp_path, 15 if ALL else 3, (3.0, 15.0), kinds, executor="slurm", workers=2, checkpoint_every=0.05)
+    killed(tmp_path, 10 if ALL else 3, (3.0, 15.0), kinds, executor="slurm", workers=2, checkpoint_every=0.05)

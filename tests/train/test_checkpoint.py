@@ -192,17 +192,39 @@ def test_a_damaged_snapshot_is_not_believed(folder, damage):
     assert not folder.exists()
 
 
+def with_header(data: bytes, **changes) -> bytes:
+    """A snapshot that says something else about itself."""
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    inner = json.loads(header["__metadata__"]["recollect"]) | changes
+    header["__metadata__"]["recollect"] = json.dumps(inner)
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data[8 + size :]
+
+
 @pytest.mark.parametrize("step", [0, 10**6, -1])
 def test_a_step_outside_the_run_is_refused(step):
     member = run()
-    data = snapshots([member])[5]
-    size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + size])
-    inner = json.loads(header["__metadata__"]["recollect"]) | {"step": step}
-    header["__metadata__"]["recollect"] = json.dumps(inner)
-    text = json.dumps(header).encode()
     with pytest.raises(CheckpointError, match="is not one of a run of"):
-        list(train([member], saved=len(text).to_bytes(8, "little") + text + data[8 + size :]))
+        list(train([member], saved=with_header(snapshots([member])[5], step=step)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"runs": 5}, {"runs": [[1]]}, {"step": "5"}, {"step": None}, {"curves": "x"}, {"seconds": ["x"]}, {"notes": 5}],
+    ids=str,
+)  # fmt: skip
+def test_a_header_that_cannot_be_is_refused_and_its_file_removed(folder, changes):
+    member = run()
+    data = with_header(snapshots([member])[5], **changes)
+    with pytest.raises(CheckpointError, match="ValueError"):
+        list(train([member], saved=data))
+    Checkpoints(folder).save([member.id], data)
+    found = Checkpoints(folder)
+    with pytest.warns(UserWarning, match="cannot be read .*start anew"):
+        found.find(done=[])
+    assert not found.of
+    assert not folder.exists()
 
 
 def test_a_snapshot_that_cannot_be_written_leaves_the_older_one(folder, monkeypatch):

@@ -14,7 +14,7 @@ from recollect.probing.require import missed, requirements
 from recollect.probing.rules import Checked, check_rules
 from recollect.probing.setting import Setting, baseline, probe_study, small_task
 from recollect.spec import SpecError, finite
-from recollect.spec.state import GlobalState
+from recollect.spec.apart import run_apart
 from recollect.store import DEFAULT_STORE
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store
@@ -169,11 +169,10 @@ def probe(
     models = [own, *map(baseline, beside)]
     named_settings = zip(names, settings, strict=True)
     grids = expand([probe_study(name, models, setting) for name, setting in named_settings])  # finds bad input first
-    rules, state = [], GlobalState()
-    for rule in check_rules(model):
+    rules = []
+    for rule in run_apart(f"{model.mixer.kind}: checking its rules", check_rules, model.model_dump_json()):
         rules.append(rule)
         on_rule(rule)
-    state.restore()  # the mixer's code has run in this process, from which workers inherit the environment
     if not train or any(rule.fatal for rule in rules):
         return Probe(title, rules)
     outcome = run(grids, store=store, **options)

@@ -51,16 +51,17 @@ def maker(model: ModelSpec) -> Make:
     return make
 
 
-def check_rules(model: ModelSpec) -> Iterator[Checked]:
-    """Check the mixer of a model, rule by rule. What does not map rows to rows is no mixer at all: a SpecError.
+def check_rules(model: str) -> Iterator[Checked]:
+    """Check the mixer of a model, given as JSON, rule by rule. What does not map rows to rows is no mixer at all: a SpecError.
 
     Numbers that are not finite, or that change from call to call, break every rule that compares numbers: such a rule is then
     not checked, so that only the cause is reported.
     """
-    make, width, cause = maker(model), model.width, ""
+    spec = ModelSpec.model_validate_json(model)
+    make, width, cause = maker(spec), spec.width, ""
     for check in MIXER_CHECKS:
         if check.function is output_shape:
-            _is_mixer(model.mixer.kind, make, width)
+            _is_mixer(spec.mixer.kind, make, width)
         if cause and check.function is not flops:
             yield Checked(check.name, "note", f"not checked, because {cause} is broken")
             continue

@@ -25,6 +25,8 @@ from recollect.spec.imports import reach
 
 CELLS = Path("results/cells")
 """Where the files are kept."""
+written: set[Path] = set()
+"""The files of what this process has defined, and so executed, itself."""
 
 
 def write_cell(thing: Any, folder: Path = CELLS) -> Path:
@@ -41,6 +43,7 @@ def write_cell(thing: Any, folder: Path = CELLS) -> Path:
             raise SpecError(f"{path} has been edited since it was written for {thing.__qualname__}: delete it")
     except OSError as error:
         raise SpecError(f"{thing.__qualname__} cannot be written to {path}: {error}") from None
+    written.add(path.resolve())
     return path
 
 

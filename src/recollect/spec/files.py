@@ -12,12 +12,15 @@ import importlib.abc
 import importlib.util
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
 
+from recollect.spec.apart import is_worker, run_apart
+from recollect.spec.cells import written
 from recollect.spec.errors import SpecError
 from recollect.spec.identity import digest
 from recollect.spec.imports import File, closure, digest_of, is_file, is_installed, lies_beside, package_of, reach
@@ -124,6 +127,8 @@ def load_file(path: Path) -> ModuleType:
     place = path.resolve()
     package = _package(place.parent, closure(place))
     name = f"{package.name}.{_quoted(place.name)}"
+    if place not in written:
+        try_import(name, str(path), load_file, place)
     try:
         with watched_import(name, shown(place)):
             return importlib.import_module(name)
@@ -136,6 +141,20 @@ def load_file(path: Path) -> ModuleType:
             if lies_beside(place.parent, top):
                 text += f"; {top} lies beside it, where only import statements find it"
         raise SpecError(f"{path}: importing it raised {type(error).__name__}: {text} ({line_of(error)})") from error
+
+
+def try_import(module: str, shown: str, load: Callable[[Any], Any], given: Any) -> None:
+    """Import a module of a user's own in another process first, if it is new here: code that ends the process ends that one, and
+    is refused. An error is left for the import in this process to raise. A worker, whose end is noticed, imports at once."""
+    if module not in sys.modules and not is_worker():
+        for _ in run_apart(f"{shown}: importing it", _survives, load, given, quiet=True):
+            pass
+
+
+def _survives(load: Callable[[Any], Any], given: Any) -> tuple[()]:
+    with suppress(SpecError):
+        load(given)
+    return ()
 
 
 def file_of(module: str) -> Path | None:

@@ -15,7 +15,7 @@ from typing import Any
 from recollect.spec.cells import CELLS, cell_text, write_cell
 from recollect.spec.definitions import MAIN
 from recollect.spec.errors import SpecError, nearest
-from recollect.spec.files import file_of, line_of, load_file, loaded_files, shown
+from recollect.spec.files import file_of, line_of, load_file, loaded_files, shown, try_import
 from recollect.spec.identity import digest
 from recollect.spec.imports import closure, digest_of, is_file
 from recollect.spec.state import watched_import
@@ -145,6 +145,7 @@ def _where(place: str) -> Path:
 
 
 def _from_module(name: str) -> Any:
+    try_import(name, f"module {name!r}", _from_module, name)
     try:
         with watched_import(name):
             return importlib.import_module(name)

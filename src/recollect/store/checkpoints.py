@@ -10,12 +10,11 @@ import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from recollect.spec import digest
 from recollect.spec.faults import fault_point
 from recollect.store.files import write_errors, write_whole
-from recollect.train.checkpoint import header_of
+from recollect.train.checkpoint import Header, header_of
 
 _ENDING = ".safetensors"
 _OURS = re.compile(r"[0-9a-f]{16}\.(safetensors|draft)")
@@ -36,7 +35,7 @@ class Checkpoints:
         for path in snapshot_files(self.folder):
             try:
                 header = read_header(path)
-                runs, steps[path] = header["runs"], header["step"]
+                runs, steps[path] = header.runs, header.step
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 if path.suffix == _ENDING:  # else a file that was being written
                     warnings.warn(f"checkpoint {path} cannot be read ({error}); its runs start anew", stacklevel=2)
@@ -48,6 +47,7 @@ class Checkpoints:
                     self.of[run] = path
         for path in steps:
             self._sweep(path)
+        self._drop_empty_folder()
 
     def load(self, run: str) -> bytes | None:
         """The newest snapshot with this run in it."""
@@ -85,7 +85,10 @@ class Checkpoints:
         fault_point("checkpoint: remove")
         path.unlink(missing_ok=True)
         fault_point("checkpoint: removed")
-        with suppress(OSError):  # not empty
+        self._drop_empty_folder()
+
+    def _drop_empty_folder(self) -> None:
+        with suppress(OSError):  # not empty, or not there
             self.folder.rmdir()
 
 
@@ -100,7 +103,7 @@ def _verified(path: Path) -> bytes | None:
     return data if hashlib.sha256(data := found[:-_SUM]).digest() == found[-_SUM:] else None
 
 
-def read_header(path: Path) -> dict[str, Any]:
+def read_header(path: Path) -> Header:
     """What a file says about itself, without reading its tensors."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")

@@ -108,6 +108,6 @@ def _runs_in(path) -> list[str]:
     from recollect.store.checkpoints import read_header
 
     try:
-        return read_header(path)["runs"]
+        return read_header(path).runs
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []

@@ -9,10 +9,12 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import torch
 
 from recollect.spec import SpecError
+from recollect.spec.apart import run_apart
 from recollect.store.labels import configurations, run_labels
 from recollect.store.store import Store
 from recollect.study.cost import (
@@ -27,6 +29,7 @@ from recollect.study.cost import (
     row_flops,
     work_of,
 )
+from recollect.study.executors.base import own_code
 from recollect.study.packing import cohort_size, pack
 from recollect.study.run import Grid
 from recollect.train.cohort import Cohort
@@ -36,6 +39,7 @@ from recollect.train.spec import RunSpec
 from recollect.train.speed.compile import allowed, worth
 from recollect.train.speed.graph import WARM
 
+T = TypeVar("T")
 RECENT = 2000
 """How many of the store's last runs are looked at for rates."""
 
@@ -109,7 +113,7 @@ def make_plan(
     for part in parts:
         cohorts = pack(part.left, size)
         part.cohorts = len(cohorts)
-        work = work_of(part.example)
+        work = _own_process(work_of, part.example)
         part.tokens, part.flops = len(part.left) * work.tokens, len(part.left) * work.flops
         if not work.counted:
             plan.warnings.append(
@@ -117,7 +121,7 @@ def make_plan(
             )
         if part.example.shape not in own and calibrate and cohorts:
             part.seconds, part.basis = (
-                timed(cohorts[0], device).seconds(work, len(part.left), len(cohorts)),
+                _own_process(timed, cohorts[0], device).seconds(work, len(part.left), len(cohorts)),
                 "timed now",
             )
             continue
@@ -154,6 +158,20 @@ def make_plan(
     return plan
 
 
+def _own_process(function: Callable[..., T], runs: RunSpec | list[RunSpec], *given: Any) -> T:
+    """What a function of runs returns. Where they have code of a user's own it is called in another process, which that code
+    may end or change."""
+    run = runs if isinstance(runs, RunSpec) else runs[0]
+    if not own_code(run):
+        return function(runs, *given)
+    (result,) = run_apart(f"{run.model.title}: building it", _listed, function, runs, *given)
+    return result
+
+
+def _listed(function: Callable[..., T], *given: Any) -> list[T]:
+    return [function(*given)]
+
+
 def _measured(store: Store | None, titles: set[str], device: str) -> tuple[dict[str, float], float | None]:
     """Seconds an operation took on this kind of device: by shape for models of the study, and the median of all runs."""
     if store is None or not store.path.exists():
@@ -170,7 +188,7 @@ def _measured(store: Store | None, titles: set[str], device: str) -> tuple[dict[
         except SpecError:  # of another version, or with code that only the store names
             continue
         if run.shape not in work:
-            work[run.shape] = work_of(run)
+            work[run.shape] = _own_process(work_of, run)
         seconds[run.shape] = seconds.get(run.shape, 0.0) + stored.seconds
         flops[run.shape] = flops.get(run.shape, 0.0) + work[run.shape].flops * stored.step / run.train.total_steps
         mine |= {run.shape} if stored.model in titles else set()

@@ -156,8 +156,8 @@ class Progress(Sink):
 
 
 def work_per_step(runs: Sequence[RunSpec]) -> dict[str, float]:
-    """How much work a step of each run is, by its id, in operations: what a study's models differ in. A user's own code, which runs
-    only where it trains, counts as the mean of the others."""
+    """The operations of one step of each run, by the run's id. A user's own code, which runs only where it trains, counts as the
+    mean of the others."""
     by_shape = {run.shape: run for run in runs}
     operations = {shape: work_of(run).step_flops for shape, run in by_shape.items() if not own_code(run)}
     mean = sum(operations.values()) / len(operations) if operations else 1.0

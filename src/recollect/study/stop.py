@@ -11,8 +11,7 @@ import time
 from types import FrameType
 from typing import Any
 
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""Signals that request a stop: Ctrl-C, a batch system, a terminal that is closed."""
+from recollect.spec.apart import SIGNALS
 
 
 class StopRequest:

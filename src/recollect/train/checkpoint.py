@@ -11,7 +11,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import safetensors.torch
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from safetensors import SafetensorError
+
+from recollect.spec import explain
 
 if TYPE_CHECKING:
     from recollect.train.cohort import Cohort
@@ -26,6 +29,29 @@ _HEADER = "recollect"
 
 class CheckpointError(Exception):
     """A snapshot that does not fit the cohort, or cannot be read."""
+
+
+class Header(BaseModel):
+    """What a snapshot says about itself; other types, and other lengths, are refused."""
+
+    model_config = ConfigDict(strict=True)
+    format: int
+    step: int
+    runs: list[str]
+    """The ids of its members; the next three have an entry for each."""
+    curves: list[list[dict[str, Any]]]
+    slices: list[list[dict[str, Any]]]
+    seconds: list[float]
+    notes: list[str]
+    vmapped: bool
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Header":
+        if self.format != _FORMAT:
+            raise ValueError(f"format {self.format}, and this version of recollect reads {_FORMAT}")
+        if {len(self.curves), len(self.slices), len(self.seconds)} != {len(self.runs)}:
+            raise ValueError(f"its records are not those of {len(self.runs)} runs")
+        return self
 
 
 def snapshot(cohort: "Cohort", step: int) -> bytes:
@@ -43,31 +69,31 @@ def restore(cohort: "Cohort", data: bytes) -> int:
     """Load the state of the snapshot's members of the same names into a new cohort; returns the number of steps done."""
     try:
         saved, header = safetensors.torch.load(data), _header(data)
-        rows = [header["runs"].index(run.id) for run in cohort.runs]
+        rows = [header.runs.index(run.id) for run in cohort.runs]
         cohort.members.restore(saved, rows)
         cohort.records.restore(header, rows)
         cohort.records.album.restore(saved, rows)
-        cohort.vmapped = cohort.vmapped and header["vmapped"]
-        if not 0 < header["step"] < cohort.spec.total_steps:
-            raise ValueError(f"step {header['step']} is not one of a run of {cohort.spec.total_steps} steps")
-        return header["step"]
+        cohort.vmapped = cohort.vmapped and header.vmapped
+        if not 0 < header.step < cohort.spec.total_steps:
+            raise ValueError(f"step {header.step} is not one of a run of {cohort.spec.total_steps} steps")
+        return header.step
     except (SafetensorError, ValueError, KeyError, TypeError, IndexError) as error:
         raise CheckpointError(f"{type(error).__name__}: {error}") from None
 
 
 def runs_in(data: bytes) -> list[str]:
     """The ids of the runs of a snapshot."""
-    return _header(data)["runs"]
+    return _header(data).runs
 
 
-def _header(data: bytes) -> dict[str, Any]:
+def _header(data: bytes) -> Header:
     size = int.from_bytes(data[:8], "little")
     return header_of(json.loads(data[8 : 8 + size]).get("__metadata__"))
 
 
-def header_of(metadata: dict[str, str] | None) -> dict[str, Any]:
-    """What the metadata of a snapshot's file says: its step, its runs and their records."""
-    header = json.loads((metadata or {})[_HEADER])
-    if header["format"] != _FORMAT:
-        raise ValueError(f"format {header['format']}, and this version of recollect reads {_FORMAT}")
-    return header
+def header_of(metadata: dict[str, str] | None) -> Header:
+    """What the metadata of a snapshot's file says; a ValueError where that cannot be."""
+    try:
+        return Header.model_validate(json.loads((metadata or {})[_HEADER]))
+    except ValidationError as error:
+        raise ValueError(explain(error)[:200]) from None

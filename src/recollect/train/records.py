@@ -2,8 +2,12 @@
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from recollect.train.embeddings import Album
+
+if TYPE_CHECKING:
+    from recollect.train.checkpoint import Header
 
 
 class Records:
@@ -33,8 +37,8 @@ class Records:
         """All but the embeddings, as JSON holds it."""
         return {"curves": self.curves, "slices": self.slices, "seconds": self.seconds, "notes": self.notes}
 
-    def restore(self, data: dict, rows: Sequence[int]) -> None:
-        """Continue from these rows of what `data` returned."""
+    def restore(self, header: "Header", rows: Sequence[int]) -> None:
+        """Continue from these rows of a snapshot's header, which has what `data` returned."""
         for name in ("curves", "slices", "seconds"):
-            setattr(self, name, [data[name][i] for i in rows])
-        self.notes = data["notes"]
+            setattr(self, name, [getattr(header, name)[i] for i in rows])
+        self.notes = header.notes

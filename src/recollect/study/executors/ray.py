@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.spec import SpecError, digest
+from recollect.spec.apart import be_worker
 from recollect.study.executors.base import (
     GRACE,
     LAST,
@@ -235,6 +236,7 @@ def _attempt(
     flag: Any,
 ) -> Iterator[Report]:
     """What a node does: put the study's own files in place, then train."""
+    be_worker()
     yield Began()
     with placed(files, Path(_folder().name, digest({name: source.hex() for name, source in files.items()}))):
         runs = [received(*spec) for spec in specs]

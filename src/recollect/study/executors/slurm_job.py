@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from recollect.spec.apart import be_worker
 from recollect.spec.faults import fault_point
 from recollect.study.executors.base import Broken, Done, Halted, Report, attempt, received
 from recollect.study.executors.placing import placed
@@ -38,6 +39,7 @@ class Order:
 def work(folder: str) -> None:
     """What a job does: train its cohort from where it was, and put each report into a file."""
     place, asked = Path(folder), dict[str, int]()
+    be_worker()
 
     def note_signal(number: int, _: Any) -> None:
         asked["signal"] = number

@@ -1,23 +1,17 @@
 """Worker processes on this machine, one cohort at a time in each."""
 
 import atexit
-import ctypes
-import multiprocessing
 import os
-import signal
-import sys
-import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from types import ModuleType
 
 import torch
 
 from recollect.spec import SpecError
+from recollect.spec.apart import how_it_ended, settle, spawn
 from recollect.spec.faults import fault_point
 from recollect.study.executors.base import (
     GRACE,
@@ -37,17 +31,14 @@ from recollect.study.executors.base import (
 from recollect.study.executors.mps import Mps
 from recollect.study.executors.upcoming import Upcoming
 from recollect.study.executors.warned import collect_warnings
-from recollect.study.stop import SIGNALS
 from recollect.train.checkpoint import EVERY
 from recollect.train.device import choose_device, gpus
 from recollect.train.spec import RunSpec
 
-_SPAWN = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA, nor torch's threads
 SILENCE = 900.0
 """Seconds without a report from a worker, which sends a snapshot each minute of training, after which the user is warned."""
 START = 60.0
 """Seconds that a worker may take to start before its cohort's time is counted."""
-_PR_SET_PDEATHSIG = 1
 TICK = 0.1
 """Seconds between two looks at whether an end is asked for."""
 
@@ -165,11 +156,7 @@ class _Worker:
         self.job: Job | None = None
         self.last_report = self.began = time.monotonic()  # of its last report, and of its cohort
         self.asked = 0.0  # when it was asked to stop
-        self.pipe, inside = _SPAWN.Pipe()
-        self.process = _SPAWN.Process(target=_work, args=(inside, threads, environment), daemon=True)
-        with _another_main(), _signals_blocked():
-            self.process.start()
-        inside.close()  # so that the pipe ends when the worker does
+        self.process, self.pipe = spawn(_work, threads, environment)
 
     def patience(self) -> float:
         """Seconds until its silence must be reported."""
@@ -203,37 +190,8 @@ class _Worker:
 
     def last_words(self) -> Broken:
         """The report about a worker that died."""
-        self.process.join()
-        code = self.process.exitcode or 0
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        error = f"worker process {self.process.pid} died ({how})"
+        error = f"worker process {self.process.pid} died ({how_it_ended(self.process)})"
         return Broken("lost", error, error)
-
-
-@contextmanager
-def _another_main() -> Iterator[None]:
-    """Keeps a new process from running the user's script again: it would, to find what the script defines."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
-
-
-@contextmanager
-def _signals_blocked() -> Iterator[None]:
-    """Keeps a new process from being ended, from its first moment on, by the signals that a terminal sends to the whole group:
-    this process decides what becomes of its workers. What arrives meanwhile is delivered here afterwards."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # else it is started inside, and unblocks signals
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Asked:
@@ -251,13 +209,10 @@ class _Asked:
 
 def _work(pipe: Connection, threads: int, environment: Mapping[str, str]) -> None:
     """A worker's loop: take a cohort, report on it, take the next, until the other end of the pipe is gone."""
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    os.register_at_fork(after_in_child=lambda: _leave(pipe))
+    settle(pipe)
     warnings.filterwarnings("ignore", module=r"recollect\.")  # results have these as notes
     warned = collect_warnings()
     os.environ.update(environment)  # before CUDA and the compiler read it
-    threading.Thread(target=_die_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
     with suppress(EOFError, OSError):  # the other end is gone, or this is a process that the user's own code has forked
         while True:
@@ -277,17 +232,3 @@ def _work(pipe: Connection, threads: int, environment: Mapping[str, str]) -> Non
                 fault_point("worker: sent")
                 if isinstance(report, Broken) and report.why == "error" and "CUDA error" in report.error:
                     return  # after it a process cannot use its GPU any more: another takes its place
-
-
-def _leave(pipe: Connection) -> None:
-    """What a process does that the user's own code forks: it reports nothing, and ends when its parent does."""
-    pipe.close()
-    with suppress(OSError, AttributeError):  # Linux has it, others not
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _die_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
-    os._exit(1)
