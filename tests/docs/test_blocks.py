@@ -27,7 +27,7 @@ import typer
 import yaml
 
 from recollect.cli import app
-from recollect.study.plan import make_plan
+from recollect.study.cost import work_of
 from recollect.study.run import expand
 from recollect.study.spec import Study
 
@@ -58,7 +58,7 @@ def blocks(page: Path) -> list[Block]:
 
 def tokens(study: Study) -> float:
     (grid,) = expand(study)
-    return make_plan(grid, None, "cpu").total("tokens")
+    return sum(work_of(run).tokens for run in grid.runs)
 
 
 def parse(words: list[str]) -> None:

@@ -55,6 +55,20 @@ def sleeps() -> Iterator[int]:
     time.sleep(100)
 
 
+def cannot_be_loaded() -> None:
+    raise RuntimeError("no such thing here")
+
+
+class Unloadable:
+    def __reduce__(self):
+        return cannot_be_loaded, ()
+
+
+def test_what_cannot_be_loaded_there_is_refused_with_the_reason():
+    with pytest.raises(SpecError, match="it raised RuntimeError: no such thing here"):
+        list(run_apart("it", numbers, Unloadable()))
+
+
 def test_values_come_from_another_process_that_is_where_this_one_is_now(tmp_path, monkeypatch):
     assert list(run_apart("it", numbers, 3)) == [0, 1, 2]
     monkeypatch.chdir(tmp_path)

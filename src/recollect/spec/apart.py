@@ -41,8 +41,8 @@ def run_apart(what: str, function: Callable[..., Iterable[Any]], *given: Any, qu
     apart = _free() or _Apart()
     finished = False
     try:
-        apart.pipe.send((str(Path.cwd()), sys.path, dict(os.environ), quiet))
-        apart.pipe.send((what, function, given))
+        apart.pipe.send((what, str(Path.cwd()), sys.path, dict(os.environ), quiet))
+        apart.pipe.send((function, given))
         while True:
             if not apart.pipe.poll(TIMEOUT):
                 raise SpecError(f"{what} gave no result within {TIMEOUT:g} seconds")
@@ -139,28 +139,27 @@ def _serve(pipe: Connection) -> None:
     settle(pipe)
     with suppress(EOFError, OSError):
         while pipe.poll(IDLE):
-            place, path, environment, quiet = pipe.recv()
+            what, place, path, environment, quiet = pipe.recv()
             os.chdir(place)
             sys.path[:] = path
             os.environ.clear()
             os.environ.update(environment)
             with _silenced(quiet):
-                pipe.send(_answer(pipe))
+                pipe.send(_answer(pipe, what))
 
 
-def _answer(pipe: Connection) -> tuple[str, Any]:
+def _answer(pipe: Connection, what: str) -> tuple[str, Any]:
     """Run a function, send what it yields, and return how it ended. What it needs is found where the caller is now."""
     state = GlobalState()
     try:
-        what, function, given = pipe.recv()
-        try:
-            for value in function(*given):
-                pipe.send(("value", value))
-        except SpecError as error:
-            return "error", SpecError(str(error))
-        except BaseException as error:  # the user's own code may also raise SystemExit
-            text = " ".join(str(error).split())
-            return "error", SpecError(f"{what} raised {type(error).__name__}: {text}{place_in_own_code(error)}")
+        function, given = pipe.recv()  # loads the user's own code
+        for value in function(*given):
+            pipe.send(("value", value))
+    except SpecError as error:
+        return "error", SpecError(str(error))
+    except BaseException as error:  # the user's own code may also raise SystemExit
+        text = " ".join(str(error).split())
+        return "error", SpecError(f"{what} raised {type(error).__name__}: {text}{place_in_own_code(error)}")
     finally:
         state.restore()
     return "end", None

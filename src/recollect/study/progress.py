@@ -128,8 +128,8 @@ class Progress(Sink):
         return f"{self._runs()}, {share:.0%} of the work, {_clock(elapsed)}{left}  {self._best()}"
 
     def _left(self) -> str:
-        """An estimate of the time left, by the work done since the first measurement: what comes before it, as starting workers and
-        compiling, happens once. Empty until it means something."""
+        """An estimate of the time left, by the work done since the first measurement: what comes before it, such as compiling,
+        happens once. Empty until it means something."""
         if self.first is None or not any(self.left.values()):
             return ""
         began, before = self.first
