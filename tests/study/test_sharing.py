@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import pytest
 
+from recollect.study.cost import will_compile
 from recollect.study.executors import mps as service
 from recollect.study.executors.base import Resources
 from recollect.study.executors.local import InProcess, Local
@@ -72,8 +73,14 @@ def test_short_cohorts_share_a_gpu_because_their_steps_are_not_compiled():
     assert long.seconds < 36, "a compiled step is a tenth of that"
     assert short.filled < 0.2 < long.filled
     assert workers_per_gpu([short] * 18, processors=16, memory=140 * GB) == 5
-    large = load_of(study(width=512, batch=4096, steps=200).runs()[:36])
-    assert large.filled == 1, "a GPU that is busy all the time is not shared, compiled or not"
+    large = study(width=512, batch=4096, steps=20).runs()[:36]
+    assert not will_compile(large[0], 36)
+    assert load_of(large).filled == 1, "a GPU that is busy all the time is not shared, compiled or not"
+
+
+def test_many_runs_are_compiled_for_fewer_steps_than_few():
+    run = study(steps=5000).runs()[0]
+    assert [will_compile(run, members) for members in (1, 72, 162)] == [False, True, True]
 
 
 @pytest.fixture

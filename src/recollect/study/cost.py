@@ -181,9 +181,9 @@ def uncompiled_step(run: RunSpec, members: int) -> tuple[float, float]:
     return step, busy / step
 
 
-def will_compile(run: RunSpec) -> bool:
-    """Whether a cohort of such runs is expected to be compiled: whether its steps, launched one by one, take long enough."""
-    return worth(UNCOMPILED, run.train.total_steps)
+def will_compile(run: RunSpec, members: int) -> bool:
+    """Whether a cohort of so many runs is expected to be compiled: whether its steps, uncompiled, take long enough."""
+    return worth(uncompiled_step(run, members)[0], run.train.total_steps)
 
 
 def _busy(run: RunSpec, work: Work, machine: Machine = H200) -> float:

@@ -65,7 +65,7 @@ def load_of(cohort: Sequence[RunSpec]) -> Load:
     if any(mixer.source for mixer in run.model.mixers()):
         return Load(COMPILING, 0.5, 0.0)
     held = HELD * members * step_bytes(run)
-    if not will_compile(run):
+    if not will_compile(run, members):
         step, filled = uncompiled_step(run, members)
         return Load(max(1.0, run.train.total_steps * step), filled, held)
     seconds = members * gpu_seconds(run, members) - COMPILING

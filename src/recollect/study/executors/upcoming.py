@@ -37,7 +37,7 @@ class Upcoming:
         self.queue.clear()
         for cohort in cohorts:
             run = cohort[0]
-            if not any(mixer.source for mixer in run.model.mixers()) and will_compile(run):
+            if not any(mixer.source for mixer in run.model.mixers()) and will_compile(run, len(cohort)):
                 self.queue.append((run, max(2, len(cohort)), load_of(cohort).held))
         self.advance()
 
