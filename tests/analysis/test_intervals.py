@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from recollect.analysis.intervals import bootstrap, spread
+from recollect.analysis.intervals import bootstrap, over_seeds
 
 
 def test_the_spread_of_seeds():
-    found = spread([0.5, 0.7, np.nan, 0.9])
+    found = over_seeds([0.5, 0.7, np.nan, 0.9])
     assert (found.min, found.max, found.seeds) == (0.5, 0.9, 3)
     assert found.mean == pytest.approx(0.7)
     assert found.low == pytest.approx(0.5), "1 draw in 27 has the lowest seed three times, more than 2.5 %"
@@ -17,12 +17,12 @@ def test_the_spread_of_seeds():
 
 
 def test_seeds_that_agree_leave_no_interval_and_one_seed_gives_none():
-    assert (spread([0.4] * 5).low, spread([0.4] * 5).high) == (pytest.approx(0.4), pytest.approx(0.4))
-    alone = spread([0.4])
+    assert (over_seeds([0.4] * 5).low, over_seeds([0.4] * 5).high) == (pytest.approx(0.4), pytest.approx(0.4))
+    alone = over_seeds([0.4])
     assert alone.mean == 0.4
     assert math.isnan(alone.low)
-    assert spread([]).seeds == 0
-    assert math.isnan(spread([np.nan]).mean)
+    assert over_seeds([]).seeds == 0
+    assert math.isnan(over_seeds([np.nan]).mean)
 
 
 def test_the_interval_of_a_mean_is_two_standard_errors_either_way():

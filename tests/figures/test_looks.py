@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from recollect.figures.looks import WRITTEN, look, looks, written
-from recollect.figures.panels import lines_figure, summary
+from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.figures.style import COLUMNS, save
 from recollect.figures.window import window_figure
 from recollect.mixers import MIXERS
@@ -48,7 +48,7 @@ def test_axes_keep_their_room_beside_the_legend(kind, count):
     if kind == "window":
         figure = window_figure(frame, "title", "caption " * 30)
     else:
-        table = summary(frame, ["configuration", "train.lr"])
+        table = mean_and_range(frame, ["configuration", "train.lr"])
         figure = lines_figure(table, "train.lr", "configuration", title="t", caption="c " * 90, xlabel="learning rate")
     figure.canvas.draw()
     axes, page = figure.axes[0], figure.bbox
@@ -68,7 +68,7 @@ def test_axes_keep_their_room_beside_the_legend(kind, count):
 @pytest.mark.parametrize("kind", ["window", "lines"])
 def test_figures_for_a_page_have_its_width_and_legible_text(kind, columns, tmp_path):
     frame = runs(LABELS[:9])
-    table = summary(frame, ["configuration", "train.lr"])
+    table = mean_and_range(frame, ["configuration", "train.lr"])
     figure = (
         window_figure(frame, "title", "caption " * 30)
         if kind == "window"
@@ -98,7 +98,7 @@ def test_unknown_formats_and_columns_are_refused(tmp_path):
 
 @pytest.mark.parametrize("count", [1, 4, 9, 12, 20])
 def test_nothing_is_drawn_over_the_small_print_or_cut_off(count):
-    table = summary(runs(LABELS[:count]), ["configuration", "train.lr"])
+    table = mean_and_range(runs(LABELS[:count]), ["configuration", "train.lr"])
     table = pd.concat([table.assign(panel=f"panel {i}") for i in range(4)])
     figure = lines_figure(
         table, "train.lr", "configuration", "panel", title="t", caption="small print " * 40, xlabel="learning rate"

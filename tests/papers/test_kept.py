@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from recollect.analysis.embeddings import cosine, neighbour_distance, pca
 from recollect.cli import app
-from recollect.figures.panels import lines_figure, summary
+from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.figures.tables import table_figure
 from recollect.papers import reproduce as module
 from recollect.papers.item import Item, Paper, gather
@@ -41,7 +41,7 @@ def pairs(scale: str) -> list[Study]:
 
 
 def draw_runs(evidence: Evidence, caption: str):
-    table = summary(evidence.runs, ["model", "train.lr"])
+    table = mean_and_range(evidence.runs, ["model", "train.lr"])
     figure = lines_figure(table, "train.lr", "model", title="runs", caption=caption, xlabel="learning rate")
     return figure, pd.DataFrame(
         evidence.runs, columns=["id", "model", "accuracy", "best_accuracy", "train.lr", "final.loss"]

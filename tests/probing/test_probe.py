@@ -8,7 +8,7 @@ import pytest
 
 from recollect.probing.atlas import PROBE, atlas_study, study_name
 from recollect.probing.reference import KEPT, about, read_table, setting_key, shipped
-from recollect.probing.setting import Setting, baseline, probe_study, small_task
+from recollect.probing.setting import ProbeSetting, baseline, probe_study, small_task
 from recollect.store.store import Store
 from recollect.train.events import Ended
 from recollect.train.loop import train
@@ -104,7 +104,7 @@ def test_mqar_is_small_unless_told_otherwise():
 def probed(layers: int, mixer: Any = "mamba2", **other: Any) -> list[RunSpec]:
     """The runs of a probe in its own setting, but for what is told."""
     return probe_study(
-        "x", [baseline(mixer)], Setting(**{"task": small_task("mqar", {}), "layers": (layers,), **other})
+        "x", [baseline(mixer)], ProbeSetting(**{"task": small_task("mqar", {}), "layers": (layers,), **other})
     ).runs()
 
 

@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("dash")
 
-from recollect.probing.setting import Setting, probe_study, small_task
+from recollect.probing.setting import ProbeSetting, probe_study, small_task
 from recollect.serve import serve
 from recollect.serve.live import Live
 from recollect.serve.page import choose, make_app
-from recollect.serve.parts import progress_table, run_columns, summary
+from recollect.serve.parts import progress_summary, progress_table, run_columns
 from recollect.spec import SpecError
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store, StoreError
@@ -81,7 +81,7 @@ def test_frames_progress_and_failures_are_the_stores(live, store):
     ((failure, ended),) = live.failures(["empty"])
     assert (EVIL in failure.traceback, ended) == (True, None)
     assert live.time_left(["made"]) is None
-    assert "36 of 36 runs ended" in json.dumps(summary(parts, None).to_plotly_json(), default=str)
+    assert "36 of 36 runs ended" in json.dumps(progress_summary(parts, None).to_plotly_json(), default=str)
     assert "100 %" in str(progress_table(parts))
     assert {c["field"]: c.get("type") for c in run_columns(frames.runs)}["accuracy"] == "rightAligned"
 
@@ -202,7 +202,7 @@ def test_the_atlas_stands_beside_a_study_and_says_where_settings_differ(live, ma
     assert "another setting than made" in live.notes([shipped, "made"])
     assert VIEWS.find("window")().figure(both).data
 
-    probe = probe_study("mine", [{"mixer": "gla"}], Setting(small_task("mqar", {})))
+    probe = probe_study("mine", [{"mixer": "gla"}], ProbeSetting(small_task("mqar", {})))
     store = Store(tmp_path / "p.sqlite", create=True)
     runs = probe.runs()[:2]
     with store.writing() as writer:

@@ -14,7 +14,7 @@ from recollect.models.model import build
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store
 from recollect.study.cost import CPU, H200, MACHINES, gpu_seconds, work_of
-from recollect.study.plan import Plan, make_plan, timed
+from recollect.study.plan import Plan, make_plan, time_steps
 from recollect.study.run import expand, run
 from recollect.study.spec import Study
 
@@ -99,7 +99,7 @@ def test_a_few_timed_steps_foretell_a_run(store):
     one = study(train={**TRAIN, "steps": 150, "eval_every": 150})
     run(one, store=store, device="cpu", workers=1, progress=False)
     taken = runs_frame(store)["seconds"].sum()
-    told = timed(one.runs(), "cpu").seconds(work_of(one.runs()[0]), len(one.runs()), cohorts=1)
+    told = time_steps(one.runs(), "cpu").seconds(work_of(one.runs()[0]), len(one.runs()), cohorts=1)
     assert taken / 6 < told < taken * 6
 
 

@@ -71,17 +71,19 @@ def median_time(time: ArrayLike, reached: ArrayLike) -> float:
     return math.inf
 
 
-def fastest_rate(timed: pd.DataFrame, by: Sequence[str] = ("configuration",)) -> pd.DataFrame:
+def fastest_rate(learning_times: pd.DataFrame, by: Sequence[str] = ("configuration",)) -> pd.DataFrame:
     """The rows of `times` at the learning rate with the least median in each group; in a tie, the one at which most runs reach
     it."""
-    return at_best_rates(timed, by, rank=lambda runs: (_median(runs), -float(np.mean(runs["reached"].to_numpy()))))
+    return at_best_rates(
+        learning_times, by, rank=lambda runs: (_median(runs), -float(np.mean(runs["reached"].to_numpy())))
+    )
 
 
-def data_efficiency(timed: pd.DataFrame, by: Sequence[str] = ("configuration",)) -> pd.DataFrame:
+def data_efficiency(learning_times: pd.DataFrame, by: Sequence[str] = ("configuration",)) -> pd.DataFrame:
     """One row per group, at its fastest learning rate: `median` time with a 95 % bootstrap interval, `fastest` run, how many
     `reached` of `runs`, and `budget`, the most that any of them saw. Infinite: not within the budget."""
     rows = []
-    for values, group in groups(fastest_rate(timed, by), by):
+    for values, group in groups(fastest_rate(learning_times, by), by):
         low, high = _interval(_medians(group)) if len(group) > 1 else (float("nan"), float("nan"))
         rows.append(
             {**values, "lr": group["train.lr"].iloc[0], "median": _median(group), "low": low,
@@ -108,9 +110,12 @@ def efficiency_ratio(first: pd.DataFrame, second: pd.DataFrame, pooled: Pool | N
     return Ratio(value, 0.0 if bound == "at most" else low, math.inf if bound == "at least" else high, bound)
 
 
-def log_times(timed: pd.DataFrame, by: Sequence[str]) -> list[list[float]]:
+def log_times(learning_times: pd.DataFrame, by: Sequence[str]) -> list[list[float]]:
     """log10 of the times of the runs that reached the threshold, per group: the samples for a pool of their variances."""
-    return [list(np.log10(rows["time"])) for _, rows in groups(timed.loc[timed["reached"].astype(bool)], by)]
+    return [
+        list(np.log10(rows["time"]))
+        for _, rows in groups(learning_times.loc[learning_times["reached"].astype(bool)], by)
+    ]
 
 
 def _on_log_axis(group: pd.DataFrame, median: float, pooled: Pool | None) -> Interval:

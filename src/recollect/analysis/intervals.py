@@ -30,7 +30,7 @@ class Spread:
     """How many values there were."""
 
 
-def spread(values: ArrayLike) -> Spread:
+def over_seeds(values: ArrayLike) -> Spread:
     """The spread of one number per seed; NaN is left out."""
     known = np.asarray(values, float)
     known = known[~np.isnan(known)]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from recollect.analysis.groups import groups
-from recollect.analysis.intervals import spread
+from recollect.analysis.intervals import over_seeds
 from recollect.analysis.rates import best_rate, with_accuracy
 from recollect.analysis.window import THRESHOLD
 
@@ -25,7 +25,7 @@ def at_best_rate(
     rows = []
     for values, group in groups(known, by):
         lr = best_rate(group)
-        found = spread(group.loc[group["train.lr"] == lr, "accuracy"])
+        found = over_seeds(group.loc[group["train.lr"] == lr, "accuracy"])
         size = {"parameters": group["parameters"].iloc[0]} if "parameters" in group else {}
         rows.append(
             {**values, "lr": lr, "accuracy": found.mean, "min": found.min, "max": found.max,

@@ -36,8 +36,10 @@ def summary(runs: pd.DataFrame, curves: pd.DataFrame, threshold: float = THRESHO
     known = set(curves["run"]) if len(curves) else set()
     measured = _at(runs, found)
     measured = measured.loc[[id in known for id in measured["id"]]]
-    timed = times(curves, measured, threshold, "step").groupby("configuration", sort=False)
-    steps = {name: median_time(group["time"], group["reached"]) for name, group in timed} if len(measured) else {}
+    learning_times = times(curves, measured, threshold, "step").groupby("configuration", sort=False)
+    steps = (
+        {name: median_time(group["time"], group["reached"]) for name, group in learning_times} if len(measured) else {}
+    )
     names = found["configuration"]
     return found.assign(
         steps_to_learn=[steps.get(name, math.nan) for name in names],

@@ -26,7 +26,7 @@ def compare(
     from recollect.analysis.columns import where as chosen
     from recollect.analysis.compare import compare as beside
     from recollect.cli.tables import beside_table
-    from recollect.figures.panels import lines_figure, summary
+    from recollect.figures.panels import lines_figure, mean_and_range
     from recollect.figures.plot import save_as
     from recollect.store.frames import write
     from recollect.study.stored import one_side
@@ -49,7 +49,7 @@ def compare(
     order = apart.sort_values(by="apart", ascending=False, na_position="last").index[:PANELS]
     shown = found.runs.loc[found.runs["configuration"].isin(list(found.table.loc[order, "configuration"]))]
     rates = shown["train.lr"].nunique() > 1
-    table = summary(shown, ["configuration", "side", "train.lr" if rates else "train.seed"])
+    table = mean_and_range(shown, ["configuration", "side", "train.lr" if rates else "train.seed"])
     save_as(
         lines_figure(
             table, "train.lr" if rates else "train.seed", "side", "configuration", title=f"{first} and {second}",

@@ -32,7 +32,7 @@ def windows_table(found: pd.DataFrame, threshold: float) -> Table:
 
 def search_table(searched: "Searched") -> Table:
     """What a search found, and with how many runs: one row per configuration, one column per fact."""
-    table = _table(f"search: {searched.summary}", "configuration")
+    table = _table(f"search: {searched.line}", "configuration")
     facts = {label: _facts(record) for label, record in searched.found.items()}
     _right(table, *next(iter(facts.values()), {}))
     for label, values in facts.items():

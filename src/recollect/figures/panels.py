@@ -128,7 +128,7 @@ def _draw(axes: Axes, table: pd.DataFrame, x: str, line: str, lines: list) -> No
         axes.plot(part[x], part["mean"], label=written(str(name)), **look)
 
 
-def summary(frame: pd.DataFrame, by: Sequence[str], value: str = "accuracy") -> pd.DataFrame:
+def mean_and_range(frame: pd.DataFrame, by: Sequence[str], value: str = "accuracy") -> pd.DataFrame:
     """Mean, lowest and highest over the rows of each group, in the order of the frame."""
     if frame.empty:
         return pd.DataFrame(columns=[*by, "mean", "low", "high", "count"])

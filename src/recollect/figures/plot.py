@@ -9,7 +9,7 @@ from pandas.api.types import is_numeric_dtype
 from recollect.analysis.columns import column
 from recollect.analysis.rates import with_accuracy
 from recollect.analysis.summary import at_best_rate
-from recollect.figures.panels import lines_figure, summary
+from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.figures.style import show_text
 from recollect.spec import SpecError, nearest
 from recollect.spec.output import output_errors, written_whole
@@ -29,7 +29,7 @@ def plot_figure(
         if not is_numeric_dtype(runs[name]):
             raise SpecError(f"{name} is no number, and cannot be an axis; {name!r} can be what lines stand for")
     shown = runs if x == "train.lr" else at_best_rate(runs)
-    table = summary(with_accuracy(shown), [lines, x], y)
+    table = mean_and_range(with_accuracy(shown), [lines, x], y)
     table = table.assign(**{lines: table[lines].map(str)})
     values = table[x].dropna().to_numpy(float)
     share = y.endswith("accuracy") or y in ("final.answers", "final.rows", "final.valid")

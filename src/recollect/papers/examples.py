@@ -11,7 +11,7 @@ ENDED = "A run that has ended keeps its last value."
 """For the captions of curves."""
 
 
-def timed(curves: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+def examples_needed(curves: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """The runs with the examples they needed, and whether they reached the threshold."""
     if curves.empty or runs.empty:
         raise NotEnough("there are no curves")
@@ -20,7 +20,7 @@ def timed(curves: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
 
 def examples_ratio(curves: pd.DataFrame, runs: pd.DataFrame, slow: str, fast: str) -> Estimate:
     """How many times as many examples one model needs as another, by the column `name`."""
-    found = timed(curves, runs)
+    found = examples_needed(curves, runs)
     pooled = pool(log_times(found, ["name"]))
     return ratio_of(where(found, name=slow), where(found, name=fast), f"examples, {slow} / {fast}", pooled)
 

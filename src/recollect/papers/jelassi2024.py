@@ -12,7 +12,7 @@ import pandas as pd
 from recollect.analysis.groups import groups
 from recollect.analysis.pooled import pool
 from recollect.analysis.window import THRESHOLD
-from recollect.figures.panels import summary
+from recollect.figures.panels import mean_and_range
 from recollect.papers.drawing import lines
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.examples import curve_table, examples_ratio
@@ -138,7 +138,7 @@ def _by_length(evidence: Evidence) -> pd.DataFrame:
         for i, length in enumerate(LONGER[evidence.scale])
         if (column := f"final.tests.{i}.accuracy") in run
     ]
-    return summary(pd.DataFrame(rows, columns=["model", "letters", "accuracy"]), ["model", "letters"])
+    return mean_and_range(pd.DataFrame(rows, columns=["model", "letters", "accuracy"]), ["model", "letters"])
 
 
 def _by_query(evidence: Evidence) -> pd.DataFrame:

@@ -9,7 +9,7 @@ two layers, and with its search, at both scales.
 from typing import Any, Literal
 
 from recollect.mixers import MIXERS
-from recollect.probing.setting import Fields, Setting, baseline, probe_study, small_task
+from recollect.probing.setting import Fields, ProbeSetting, baseline, probe_study, small_task
 from recollect.spec import SpecError, nearest
 from recollect.study.grid import axis
 from recollect.study.spec import Study
@@ -69,7 +69,7 @@ def atlas_study(task: str, scale: AtlasScale = "medium") -> Study:
     if scale not in SCALES:
         raise SpecError(f"the atlas has no scale {scale!r}: {nearest(scale, SCALES)}")
     if task in PROBE:
-        setting = Setting(small_task("mqar", {}), layers=(PROBE[task],))
+        setting = ProbeSetting(small_task("mqar", {}), layers=(PROBE[task],))
         return probe_study(study_name(task, scale), [baseline(mixer) for mixer in MODELS], setting)
     shape: Fields = {"width": 32, "tie": False} if scale == "tiny" else _SHAPE[task]
     steps: dict[str, Any] = {} if scale == "tiny" else {"steps": _STEPS[task]}

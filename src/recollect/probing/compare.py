@@ -9,7 +9,7 @@ from recollect.analysis.window import THRESHOLD, decades_text, windows
 from recollect.figures.style import save
 from recollect.figures.window import window_figure
 from recollect.probing.reference import about, shipped
-from recollect.probing.setting import RATES, Setting
+from recollect.probing.setting import RATES, ProbeSetting
 from recollect.train.spec import RunSpec
 
 LINES = 8
@@ -40,7 +40,7 @@ def compared(frame: pd.DataFrame, mixer: str, task: str) -> list[dict[str, Any]]
     return records
 
 
-def pictures(frame: pd.DataFrame, records: list[dict[str, Any]], setting: Setting, stem: Path) -> list[Path]:
+def pictures(frame: pd.DataFrame, records: list[dict[str, Any]], setting: ProbeSetting, stem: Path) -> list[Path]:
     """Accuracy against learning rate, one picture per depth: the probed mixer and those with the widest windows."""
     paths = []
     for layers in setting.layers:
@@ -53,7 +53,7 @@ def pictures(frame: pd.DataFrame, records: list[dict[str, Any]], setting: Settin
     return paths
 
 
-def caption(part: pd.DataFrame, setting: Setting) -> str:
+def caption(part: pd.DataFrame, setting: ProbeSetting) -> str:
     """What the picture shows, at which scale, and where the shipped curves are from."""
     now = list(part["origin"]).count("now")
     text = (

@@ -12,7 +12,7 @@ from recollect.models.spec import ModelSpec
 from recollect.probing.compare import beside_shipped, compared, pictures, verdicts
 from recollect.probing.require import missed, requirements
 from recollect.probing.rules import Checked, check_rules
-from recollect.probing.setting import Setting, baseline, probe_study, small_task
+from recollect.probing.setting import ProbeSetting, baseline, probe_study, small_task
 from recollect.spec import SpecError, finite
 from recollect.spec.apart import run_apart
 from recollect.store import DEFAULT_STORE
@@ -31,7 +31,7 @@ SHOWN = ("task", "model", "layers", "best", "best_lr", "decades", "low", "high",
 class Compared:
     """The probed mixer beside others on one task."""
 
-    setting: Setting
+    setting: ProbeSetting
     study: str
     """The study that holds the runs trained now."""
     frame: pd.DataFrame
@@ -160,7 +160,7 @@ def probe(
     given = {"length": length, "pairs": pairs, "vocab": vocab}
     tasks = task if isinstance(task, list | tuple) else [task]
     depths = tuple(dict.fromkeys(layers))
-    settings = [Setting(small_task(plain(one, "task"), given), width, depths, steps, seeds) for one in tasks]
+    settings = [ProbeSetting(small_task(plain(one, "task"), given), width, depths, steps, seeds) for one in tasks]
     own: dict[str, Any] = {"mixer": dict(mixer) if isinstance(mixer, Mapping) else mixer, "positions": positions}
     model = ModelSpec.model_validate({**own, "width": width, "layers": depths[0]})
     title = model.title
@@ -183,7 +183,7 @@ def probe(
     return Probe(title, rules, outcome, found, missed(required, records))
 
 
-def _compared(grid: Grid, setting: Setting, title: str, store: Store) -> Compared:
+def _compared(grid: Grid, setting: ProbeSetting, title: str, store: Store) -> Compared:
     """The mixer with this title beside those trained now and the shipped ones."""
     name = grid.study.name
     frame = beside_shipped(runs_frame(store, name), grid.runs)

@@ -16,7 +16,7 @@ RATES = 17
 
 
 @dataclass(frozen=True)
-class Setting:
+class ProbeSetting:
     """All that the models of a probe share."""
 
     task: Fields
@@ -53,7 +53,7 @@ def baseline(mixer: Any) -> Fields:
     return {"mixer": mixer, **({"positions": "rotary"} if kind == "attention" else {})}
 
 
-def probe_study(name: str, models: Sequence[Fields], setting: Setting) -> Study:
+def probe_study(name: str, models: Sequence[Fields], setting: ProbeSetting) -> Study:
     """A window search for each model, at each depth."""
     shape = {"width": setting.width, "layers": list(setting.layers), "tie": False}
     return Study(

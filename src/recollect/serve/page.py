@@ -15,7 +15,7 @@ from flask import has_request_context, request
 
 from recollect.serve.guard import guard
 from recollect.serve.live import Live
-from recollect.serve.parts import failure_list, progress_table, run_columns, shown_columns, summary
+from recollect.serve.parts import failure_list, progress_summary, progress_table, run_columns, shown_columns
 from recollect.spec import SpecError
 from recollect.store.frames import write_csv
 from recollect.views import VIEWS
@@ -212,7 +212,7 @@ def _connect(app: Dash, live: Live) -> None:
     def follow(studies: list[str], _: str) -> tuple[Any, Any, bool, Any]:
         parts, failures = live.progress(studies or []), live.failures(studies or [])
         left = live.time_left(studies or [])
-        return progress_table(parts), failure_list(failures), not failures, summary(parts, left)
+        return progress_table(parts), failure_list(failures), not failures, progress_summary(parts, left)
 
     @app.callback(
         Output("runs", "columnDefs"), studies, version, State("runs", "columnDefs"), prevent_initial_call=True

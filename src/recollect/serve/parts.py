@@ -15,7 +15,7 @@ MOST = 200
 """Rows of a list at most."""
 
 
-def summary(parts: list[ConfigurationProgress], left: float | None) -> html.Ul:
+def progress_summary(parts: list[ConfigurationProgress], left: float | None) -> html.Ul:
     """How far everything that is chosen is, in a line."""
     runs, ended = sum(part.runs for part in parts), sum(part.ended for part in parts)
     steps, done = sum(part.steps for part in parts), sum(part.steps_done for part in parts)

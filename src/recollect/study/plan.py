@@ -121,7 +121,7 @@ def make_plan(
             )
         if part.example.shape not in own and calibrate and cohorts:
             part.seconds, part.basis = (
-                _own_process(timed, cohorts[0], device).seconds(work, len(part.left), len(cohorts)),
+                _own_process(time_steps, cohorts[0], device).seconds(work, len(part.left), len(cohorts)),
                 "timed now",
             )
             continue
@@ -213,7 +213,7 @@ class Timing:
         return runs * (training * self.training + work.measured_flops * self.measuring) + cohorts * self.once
 
 
-def timed(runs: list[RunSpec], device: str) -> Timing:
+def time_steps(runs: list[RunSpec], device: str) -> Timing:
     """The times of a cohort, from a few real steps and a measurement; compiled if it would be when it trains."""
     began = time.perf_counter()
     cohort, spec = Cohort(runs, torch.device(device)), runs[0].train

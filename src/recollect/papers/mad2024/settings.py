@@ -29,7 +29,7 @@ CHANGES: dict[str, dict[str, list[Any]]] = {
 }
 """By task, what is changed from the baseline, which the defaults of the tasks are."""
 TASKS = tuple(CHANGES)
-Setting = tuple[dict[str, Any], dict[str, Any]]
+TaskAndTraining = tuple[dict[str, Any], dict[str, Any]]
 """Fields of a task, and fields of training."""
 PUBLISHED: dict[str, dict[str, float]] = {
     name: dict(zip(("mad_compression", "mad_fuzzy", "mad_recall", "mad_memorization", "mad_noisy", "mad_selective_copy"),
@@ -49,9 +49,9 @@ digit against public transcriptions of both tables, one of them by DeltaNet's fi
 no paper is known here that reports all six."""
 
 
-def settings(task: str, changed: bool = True) -> list[Setting]:
+def settings(task: str, changed: bool = True) -> list[TaskAndTraining]:
     """The settings of a task: the baseline, then its changes."""
-    found: list[Setting] = [({"kind": task}, {})]
+    found: list[TaskAndTraining] = [({"kind": task}, {})]
     for name, values in CHANGES[task].items() if changed else ():
         for value in values:
             found.append(({"kind": task}, {name: value}) if name == "train_rows" else ({"kind": task, name: value}, {}))

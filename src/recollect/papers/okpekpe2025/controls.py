@@ -12,7 +12,7 @@ import pandas as pd
 
 from recollect.analysis.scaling import at_best_rate
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES, windows
-from recollect.figures.panels import lines_figure, summary
+from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.papers.drawing import table
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Evidence, Scale
@@ -79,7 +79,7 @@ def draw_filler(evidence: Evidence, caption: str) -> Drawing:
         runs = runs.sort_values("model", key=lambda column: ~column.isin(TWO_LAYERS[:2]), kind="stable")
         named = zip(runs["model"], runs["model.layers"], strict=True)
         runs = runs.assign(panel=[f"{name}, {layers} layer{'s' * (layers > 1)}" for name, layers in named])
-    table = summary(runs, ["panel", "task.filler", "train.lr"])
+    table = mean_and_range(runs, ["panel", "task.filler", "train.lr"])
     figure = lines_figure(
         table, "train.lr", "task.filler", "panel", title="Control: blank and random filler", caption=caption,
         xlabel="learning rate", marks=ZOOLOGY_RATES,
@@ -118,7 +118,7 @@ def _read(evidence: Evidence) -> pd.DataFrame:
 def draw_stopping(evidence: Evidence, caption: str) -> Drawing:
     """Accuracy against learning rate, a panel per rule, a line per model."""
     runs = _read(evidence)
-    table = summary(runs, ["rule", "model", "train.lr"])
+    table = mean_and_range(runs, ["rule", "model", "train.lr"])
     figure = lines_figure(
         table, "train.lr", "model", "rule", title="Control: when accuracy is read", caption=caption, xlabel="learning rate",
         marks=ZOOLOGY_RATES,

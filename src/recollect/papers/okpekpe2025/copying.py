@@ -6,7 +6,7 @@ import pandas as pd
 
 from recollect.analysis.scaling import at_best_rate
 from recollect.analysis.window import THRESHOLD
-from recollect.figures.panels import summary
+from recollect.figures.panels import mean_and_range
 from recollect.papers.drawing import lines, table
 from recollect.papers.estimates import Estimate
 from recollect.papers.item import Item
@@ -82,7 +82,7 @@ def _by_rate(evidence: Evidence) -> pd.DataFrame:
         layers, width, wide = SIZES[evidence.scale]
         drawn = [row == ("attention", layers, width) or row == ("mamba", layers, wide) for row in _sizes(runs)]
         runs = runs.loc[drawn]
-    return summary(runs, ["model.mixer", "train.lr"])
+    return mean_and_range(runs, ["model.mixer", "train.lr"])
 
 
 def _sizes(runs: pd.DataFrame) -> list[tuple[str, int, int]]:

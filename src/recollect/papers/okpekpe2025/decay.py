@@ -3,7 +3,7 @@
 import pandas as pd
 
 from recollect.analysis.scaling import at_best_rate
-from recollect.figures.panels import summary
+from recollect.figures.panels import mean_and_range
 from recollect.inspect.mixing import decay_rate, distance_profiles
 from recollect.papers.drawing import lines
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
@@ -49,7 +49,7 @@ def _numbers(evidence: Evidence) -> pd.DataFrame:
         near = found.loc[found["distance"] == 1, [*key, "size"]].rename(columns={"size": "near"})
         found = found.merge(near, on=key)
         found = found.assign(size=found["size"] / found["near"])
-    return summary(found, ["when", "model", "distance"], "size")
+    return mean_and_range(found, ["when", "model", "distance"], "size")
 
 
 def _rate(evidence: Evidence, name: str, when: str) -> Estimate:

@@ -10,7 +10,7 @@ import pandas as pd
 from recollect.analysis.dynamics import dynamics
 from recollect.analysis.scaling import at_best_rate, first_width
 from recollect.analysis.window import THRESHOLD
-from recollect.figures.panels import lines_figure, summary
+from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.papers.estimates import Estimate, NotEnough, mean_of, share_of
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Scale
@@ -72,7 +72,7 @@ def draw(evidence: Evidence, caption: str) -> Drawing:
         if epochs:
             x, per_epoch = "epoch", evidence.runs["step"].max() / epochs
             curves = curves.assign(epoch=curves["step"] / per_epoch)
-    table = summary(curves, ["panel", "line", x], "value")
+    table = mean_and_range(curves, ["panel", "line", x], "value")
     figure = lines_figure(
         table, x, "line", "panel", title="Training of 1-layer models", caption=caption, xlabel=x,
         ylabel=("loss, nats", "accuracy"), logx=False, columns=2, sharey="col", ylim=None,

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES
-from recollect.figures.panels import lines_figure, summary
+from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.figures.window import window_figure
 from recollect.papers.drawing import lines
 from recollect.papers.item import Drawing, Item
@@ -40,7 +40,7 @@ def draw_fig1(evidence: Evidence, caption: str) -> Drawing:
         name = [model if width == WIDTH[evidence.scale] else f"{model}, width {width}" for model, width in own]
         runs = runs.assign(configuration=name, model=name)
     title = "Accuracy against learning rate, 2 layers"
-    table = summary(runs, ["model", "train.lr"])
+    table = mean_and_range(runs, ["model", "train.lr"])
     if runs.empty:
         return lines_figure(table, "train.lr", "model", title=title, caption=caption, xlabel="learning rate"), table
     note = f"Band: lowest to highest seed; bars: windows at {THRESHOLD:g}; dotted: Zoology's four rates."
@@ -100,7 +100,7 @@ def _by_rate(evidence: Evidence) -> pd.DataFrame:
             width=[f"width {width}" for width in runs["model.width"]],
             model=[name if layers == 1 else f"{name}, {layers} layers" for name, layers in sizes],
         )
-    return summary(runs, ["width", "model", "train.lr"])
+    return mean_and_range(runs, ["width", "model", "train.lr"])
 
 
 FIG7 = Item(

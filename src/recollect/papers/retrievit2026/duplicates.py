@@ -11,7 +11,7 @@ from recollect.analysis.groups import groups
 from recollect.analysis.pooled import pool
 from recollect.analysis.window import THRESHOLD
 from recollect.figures.heatmaps import heatmaps_figure, long_table
-from recollect.figures.panels import lines_figure, summary
+from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Scale
@@ -74,7 +74,7 @@ def draw_errors(
         order = [TITLES[name] for name in TITLES if name in models(evidence.scale)]
         table = table.assign(model=[TITLES[name] for name in table["name"]])
         table = table.sort_values("model", key=lambda column: column.map(order.index), kind="stable")
-        found = summary(table, ["model", "query", "segments"], "error")
+        found = mean_and_range(table, ["model", "query", "segments"], "error")
         drawn = found.assign(**{name: found[name].clip(lower=FLOOR) for name in ("mean", "low", "high")})
         figure = lines_figure(
             drawn, "segments", "query", "model", title=title, xlabel="segments s, each with the query", ylabel="error rate",

@@ -6,9 +6,9 @@ import pandas as pd
 
 from recollect.analysis.efficiency import data_efficiency
 from recollect.analysis.window import THRESHOLD
-from recollect.figures.panels import lines_figure, summary
+from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.papers.drawing import table
-from recollect.papers.examples import timed
+from recollect.papers.examples import examples_needed
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Evidence, Scale, where
 from recollect.papers.retrievit2026 import longer
@@ -36,7 +36,7 @@ def lengths_table(evidence: Evidence, queries: tuple[str, ...]) -> pd.DataFrame:
             if column in run:
                 rows.append((run["task.query"], TITLES[run["name"]], length, run[column]))
     frame = pd.DataFrame(rows, columns=["query", "model", "length", "accuracy"])
-    return summary(frame.dropna(subset="accuracy"), ["query", "model", "length"])
+    return mean_and_range(frame.dropna(subset="accuracy"), ["query", "model", "length"])
 
 
 def draw(title: str, *queries: str) -> Callable[[Evidence, str], Drawing]:
@@ -83,7 +83,7 @@ def _by_residual(evidence: Evidence) -> pd.DataFrame:
     rows, runs = [], view(evidence)
     if len(runs) and len(evidence.curves):
         longest = longer.length_column(evidence.scale, SETTINGS[evidence.scale].lengths[-1])
-        found = data_efficiency(timed(evidence.curves, runs), ["name", "model.residual"])
+        found = data_efficiency(examples_needed(evidence.curves, runs), ["name", "model.residual"])
         for row in found.to_dict("records"):
             inside = where(runs, name=row["name"], residual=row["model.residual"])
             far = inside[longest].mean() if longest in inside else float("nan")

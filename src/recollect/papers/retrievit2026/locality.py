@@ -8,7 +8,7 @@ import pandas as pd
 
 from recollect.analysis.embeddings import chance_distance, cosine, neighbour_distance, pca
 from recollect.figures.heatmaps import heatmaps_figure, long_table
-from recollect.figures.panels import lines_figure, summary
+from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.papers.estimates import Estimate, NotEnough
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Scale
@@ -171,7 +171,7 @@ def draw_neighbours(evidence: Evidence, caption: str) -> Drawing:
                 rows += [{"model": TITLES[name], "K": k, "distance": distance} for k, distance in found]
         except NotEnough:
             continue
-    table = summary(pd.DataFrame(rows, columns=["model", "K", "distance"]), ["model", "K"], "distance")
+    table = mean_and_range(pd.DataFrame(rows, columns=["model", "K", "distance"]), ["model", "K"], "distance")
     figure = lines_figure(
         table, "K", "model", title="Distance of the K nearest neighbours", xlabel="K", ylabel="mean |i - j|",
         caption=f"{caption} Grey: chance, {chance_distance(n):.3g}.", ylim=None,

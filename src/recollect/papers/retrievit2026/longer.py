@@ -8,7 +8,7 @@ from recollect.analysis.groups import groups
 from recollect.analysis.pooled import pool
 from recollect.analysis.window import THRESHOLD
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
-from recollect.papers.examples import ratio_of, timed
+from recollect.papers.examples import examples_needed, ratio_of
 from recollect.papers.judge import Claim, Evidence, Scale, where
 from recollect.papers.questions import Finding, all_of, any_of, at_least, at_most, between, every, exceeds, within
 from recollect.papers.retrievit2026.settings import FIVE, SETTINGS, SSMS, VARIANT, learnt, of, view
@@ -82,7 +82,7 @@ def _boosted(evidence: Evidence, name: str) -> Finding:
 
 def _residual_ratio(evidence: Evidence, name: str) -> Estimate:
     """Examples with the released residual sums over those with clean ones."""
-    found = timed(evidence.curves, view(evidence))
+    found = examples_needed(evidence.curves, view(evidence))
     runs = evidence.whole(where(found, name=name))
     released, clean = (where(runs, residual=residual) for residual in ("released", "clean"))
     pooled = pool(log_times(found, ["name", "model.residual"]))

@@ -4,7 +4,7 @@ import pandas as pd
 
 from recollect.analysis.window import THRESHOLD
 from recollect.papers.estimates import share_of
-from recollect.papers.examples import examples_ratio, timed
+from recollect.papers.examples import examples_needed, examples_ratio
 from recollect.papers.judge import Claim, Evidence, where
 from recollect.papers.questions import Finding, at_least, between, every, few
 from recollect.papers.retrievit2026.settings import HYBRIDS, SSMS, blocks, states, view
@@ -34,7 +34,7 @@ def _both(evidence: Evidence, *names: str) -> pd.DataFrame:
 
 def _never(evidence: Evidence, name: str) -> Finding:
     """Whether fewer than half of the runs of a model reach the accuracy."""
-    runs = evidence.whole(where(timed(evidence.curves, view(evidence)), name=name))
+    runs = evidence.whole(where(examples_needed(evidence.curves, view(evidence)), name=name))
     return few(share_of(runs["reached"], f"{name}: share of runs that reach {PERCENT}"))
 
 

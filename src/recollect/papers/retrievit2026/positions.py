@@ -7,7 +7,7 @@ import pandas as pd
 from recollect.analysis.dynamics import uninformed_loss
 from recollect.analysis.positions import position_matrix
 from recollect.figures.heatmaps import heatmaps_figure, long_table
-from recollect.figures.panels import lines_figure, summary
+from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.papers.drawing import lines
 from recollect.papers.examples import ENDED, curve_table
 from recollect.papers.item import Drawing, Item
@@ -67,7 +67,7 @@ def _gates(evidence: Evidence) -> pd.DataFrame:
     traces = stages.gates(evidence)
     wide = traces.pivot_table(index="examples", columns=["layer", "run"], values="gate").ffill()
     long = wide.T.reset_index().melt(["layer", "run"], var_name="examples", value_name="gate")
-    return summary(long.assign(layer=[f"layer {n + 1}" for n in long["layer"]]), ["layer", "examples"], "gate")
+    return mean_and_range(long.assign(layer=[f"layer {n + 1}" for n in long["layer"]]), ["layer", "examples"], "gate")
 
 
 def _studies(part: str, names: Sequence[str]) -> Callable[[Scale], list[Study]]:

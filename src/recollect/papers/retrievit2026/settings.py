@@ -46,7 +46,7 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class Setting:
+class ScaleSettings:
     """The settings of a scale."""
 
     ngram: Fields
@@ -71,15 +71,15 @@ class Setting:
 
 RATES, SEEDS = [1e-5, 5e-5, 1e-4], (12345, 123456, 1234567)
 SMALL_RATES = [2e-4, 5e-4]
-SETTINGS: dict[Scale, Setting] = {
-    "tiny": Setting(
+SETTINGS: dict[Scale, ScaleSettings] = {
+    "tiny": ScaleSettings(
         ngram={"n": 1, "k": 3, "min_length": 6, "length": 12, "symbols": 16}, lengths=(12, 18, 24, 36, 48), segments=(2, 3),
         position=10, seeds=(12345, 123456),
         ngram_train={"lr": 1e-3, "steps": 1250, "batch": 64, "eval_every": 50, "eval_rows": 256, "test_rows": 512},
         position_train={"lr": 2e-3, "steps": 2500, "batch": 32, "eval_every": 50, "eval_rows": 256, "test_rows": 512},
         size={"width": 64, "layers": 2, "heads": 2, "rotary": 1.0, "state": 8},
     ),
-    "small": Setting(
+    "small": ScaleSettings(
         ngram={"min_length": 25, "length": 50}, lengths=(50, 62, 75, 87, 100, 150, 200), segments=(2, 3, 4, 10), position=32,
         seeds=SEEDS,
         ngram_train={
@@ -88,7 +88,7 @@ SETTINGS: dict[Scale, Setting] = {
         position_train={"lr": SMALL_RATES, "steps": 12_000, "eval_every": 100, "test_rows": 8192, "precision": "bfloat16"},
         size={"width": 256, "layers": 4, "heads": 4, "rotary": 0.25, "state": 16},
     ),
-    "medium": Setting(
+    "medium": ScaleSettings(
         ngram={"min_length": 25, "length": 50}, lengths=(50, 62, 75, 87, 100, 150, 200), segments=(2, 3, 4, 10), position=64,
         seeds=SEEDS,
         ngram_train={
@@ -101,7 +101,7 @@ SETTINGS: dict[Scale, Setting] = {
         position_train={"lr": SMALL_RATES, "steps": 40_000, "eval_every": 200, "test_rows": 8192, "precision": "bfloat16"},
         size={"width": 256, "layers": 4, "heads": 4, "rotary": 0.25, "state": 16},
     ),
-    "paper": Setting(
+    "paper": ScaleSettings(
         ngram={}, lengths=(100, 125, 150, 175, 200, 300, 400), segments=(2, 3, 4, 10), position=200,
         seeds=SEEDS, ngram_train={"lr": RATES, "precision": "bfloat16"}, position_train={"lr": RATES, "precision": "bfloat16"},
     ),

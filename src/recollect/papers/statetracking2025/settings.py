@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from recollect.figures.panels import summary
+from recollect.figures.panels import mean_and_range
 from recollect.models.spec import ModelSpec
 from recollect.papers.drawing import Draw, lines
 from recollect.papers.estimates import Estimate
@@ -44,7 +44,7 @@ def drawn(title: str, panel: str) -> Draw:
         runs = pd.concat([one.runs.assign(rows=name) for name, one in rows.items()], ignore_index=True)
         if len(runs):
             runs["panel"] = [f"{row[panel]}, {row['rows']}" for row in runs.to_dict("records")]
-        return summary(runs, [panel, "panel", "rows", "model", "train.lr"])
+        return mean_and_range(runs, [panel, "panel", "rows", "model", "train.lr"])
 
     note = "Band: lowest to highest seed."
     return lines(by_rate, "train.lr", "model", "panel", note=note, title=title, xlabel="learning rate", columns=2)

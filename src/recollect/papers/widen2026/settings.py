@@ -13,7 +13,7 @@ import pandas as pd
 
 from recollect.analysis.groups import groups
 from recollect.analysis.window import THRESHOLD, windows
-from recollect.figures.panels import lines_figure, summary
+from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.papers.estimates import window_of
 from recollect.papers.item import Drawing
 from recollect.papers.judge import Evidence, Scale
@@ -94,7 +94,7 @@ class Ways:
 
     def draw(self, evidence: Evidence, caption: str) -> Drawing:
         """Accuracy against learning rate, a line per way."""
-        table = summary(self.named(evidence), [self.panel, "way", "train.lr"])
+        table = mean_and_range(self.named(evidence), [self.panel, "way", "train.lr"])
         figure = lines_figure(
             table, "train.lr", "way", self.panel, title=self.title, xlabel="learning rate", columns=2,
             caption=f"{caption} Band: lowest to highest seed; grey: {THRESHOLD:g}, from which on a rate is in the window.",

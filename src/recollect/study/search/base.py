@@ -69,7 +69,7 @@ class Searched:
     """How many of them the store had before."""
     grid: int
     """How many runs the whole grid has."""
-    summary: str
+    line: str
     """The search in one line."""
 
 
