@@ -148,6 +148,25 @@ def test_runs_kept_before_a_field_existed_have_its_default(made, tmp_path):
     assert set(now["train.z_loss"]) == {0.0}
 
 
+def test_runs_that_the_folder_has_are_not_trained_again_in_another_store(made, tmp_path):
+    folder, store = tmp_path / "made2025", Store(tmp_path / "other.sqlite", create=True)
+    shutil.copytree(made / "first" / "tiny" / "made2025", folder)
+    before = files(folder)
+    runs = pd.read_csv(folder / "runs.csv", dtype=str, keep_default_na=False)
+    lost = set(runs["id"][runs["model.mixer"] == "mamba"])
+    runs[~runs["id"].isin(lost)].to_csv(folder / "runs.csv", index=False)
+    again = {"store": store, "device": "cpu", "workers": 1, "progress": False, "out": folder}
+    assert reproduce("made2025/frames", **again).outcome is None, "all of it is there"
+    reproduce("made2025/table", **again)
+    assert set(store.done()) == lost
+    assert files(folder)["table.csv"] == before["table.csv"]
+    (folder / "slices.parquet").unlink()
+    reproduce("made2025/frames", **again)
+    assert len(store.done()) == len(lost) + 8, "without its slices a run has to be trained again"
+    reproduce("made2025/measured", **again)
+    assert len(store.done()) == 12 + 8, "to measure models, all of them are trained"
+
+
 def test_embeddings_keep_their_angles_distances_and_components():
     x = np.random.default_rng(0).normal(size=(7, 20)).astype(np.float32)
     frame = pd.DataFrame({"run": ["a", "b"], "share": [0.5, 1.0], "step": [1, 2], "input": [x, x], "output": [None, x]})

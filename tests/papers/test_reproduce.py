@@ -18,7 +18,7 @@ from recollect.papers.item import Item, Paper
 from recollect.papers.judge import Claim, Evidence, Verdict
 from recollect.papers.okpekpe2025.decay import DECAY, NEWER
 from recollect.papers.questions import at_least, at_most
-from recollect.papers.reproduce import plans, reproduce, total
+from recollect.papers.reproduce import grids_of, plans, reproduce, total
 from recollect.spec import SpecError
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store
@@ -167,7 +167,7 @@ def test_what_is_measured_on_models_is_measured_once(made, tmp_path):
 def test_the_plan_counts_shared_runs_once_and_forgets_what_is_done(made, tmp_path):
     other = Item("other", "Other", "other", draw, small("other", lr=[1e-3, 1e-2, 1e-1]))
     items = list(paper(other).items)
-    planned = plans(items, "tiny", None, "cpu", 0)
+    planned = plans(grids_of(items, "tiny"), None, "cpu")
     assert list(planned) == ["made2025.one.tiny", "made2025.other.tiny"]
     assert [plan.left for plan in planned.values()] == [4, 6]
     runs, seconds = total(planned.values())
@@ -175,7 +175,7 @@ def test_the_plan_counts_shared_runs_once_and_forgets_what_is_done(made, tmp_pat
     assert 0 < seconds < sum(plan.total("seconds") for plan in planned.values())
     made(paper(other))
     made_up(tmp_path / "s.sqlite", tmp_path / "out", "/one")
-    assert total(plans(items, "tiny", Store(tmp_path / "s.sqlite"), "cpu", 0).values())[0] == 2
+    assert total(plans(grids_of(items, "tiny"), Store(tmp_path / "s.sqlite"), "cpu").values())[0] == 2
 
 
 def test_unknown_names_are_refused(tmp_path):

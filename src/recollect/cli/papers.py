@@ -30,7 +30,7 @@ def papers(
     """Which figures and tables can be reproduced, with how many runs and at what cost at each scale."""
     from rich.table import Table
 
-    from recollect.papers.reproduce import chosen, plans, total
+    from recollect.papers.reproduce import chosen, grids_of, plans, total
     from recollect.store.store import Store
 
     known = Store(store) if store.exists() else None
@@ -44,7 +44,7 @@ def papers(
         for word in [scale] if scale else found.scales:
             *_, size = chosen(name, word)
             where = device if device != "auto" else "cpu" if size == "tiny" else "cuda"
-            made = plans(items, size, known, where, cohort)
+            made = plans(grids_of(items, size), known, where, cohort)
             table.add_column(f"{size}: runs left", justify="right")
             known_time = size == "tiny" and where == "cpu" and "all" in found.minutes and not known
             table.add_column("minutes on 2 cores" if known_time else f"{where} hours", justify="right")

@@ -68,10 +68,11 @@ def reproduce(
     hour; small and medium need a GPU for one to two hours. `recollect papers` prints the cost of each item.
     """
     from recollect.cli.tables import reproduction_plan_table, verdict_table
-    from recollect.papers.reproduce import chosen, grids_of, plans, scales_in
+    from recollect.papers.reproduce import chosen, grids_of, grids_to_train, plans, scales_in
     from recollect.papers.reproduce import reproduce as make
     from recollect.store.store import Store
     from recollect.study.progress import Progress
+    from recollect.study.spec import distinct
     from recollect.train.device import choose_device
 
     paper = what.partition("/")[0]
@@ -88,8 +89,13 @@ def reproduce(
     if grids_of(items, size) and not draw_only:
         on = choose_device(device) if executor == "local" else device
         known = Store(store) if store.exists() else None
-        planned = plans(items, size, known, "cuda" if on == "auto" else on, cohort)
+        folder = to / scale / paper
+        grids = grids_to_train(items, size, known, folder)
+        planned = plans(grids, known, "cuda" if on == "auto" else on, cohort)
         console.print(reproduction_plan_table(f"{what} at scale {scale}", planned, on))
+        asked, trained = (len(distinct([grid.runs for grid in part])) for part in (grids_of(items, size), grids))
+        if kept := asked - trained:
+            console.print(f"{kept} more runs are in {folder} already and are not trained again")
     made = make(
         what, scale=scale, store=store, out=to / scale / paper, draw_only=draw_only, device=device, executor=executor,
         workers=workers, cohort=cohort, progress=Progress(console), stop_after=duration(stop_after), retry=retry,

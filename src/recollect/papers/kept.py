@@ -9,7 +9,7 @@ distance and principal component to three digits.
 """
 
 import io
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,19 @@ def kept(item: Item, scale: Scale, folder: Path) -> Evidence:
     if measured.exists():
         found["measured"] = pd.read_csv(measured)
     return evidence_of(item, scale, **found)
+
+
+def kept_ids(items: Iterable[Item], scale: Scale, folder: Path) -> set[str]:
+    """The ids of the runs that a folder has with all that these items need of them: they need not be trained again."""
+    ids = set(_read_text(folder / RUNS)["id"])
+    for item in items:
+        own = {run.id for run in item.runs(scale)} if ids else set()
+        if item.measure is not None:  # needs the trained models
+            ids -= own
+        for which in item.needs if ids else ():
+            path = folder / f"{which}.parquet"
+            ids -= own - (set(pd.read_parquet(path, columns=["run"])["run"]) if path.exists() else set())
+    return ids
 
 
 def _with_all_fields(text: pd.DataFrame, runs: Sequence[RunSpec]) -> pd.DataFrame:

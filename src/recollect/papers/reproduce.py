@@ -19,7 +19,7 @@ from recollect.figures.style import save, style
 from recollect.papers import PAPERS
 from recollect.papers.item import Item, Paper, gather
 from recollect.papers.judge import ANSWERS, SCALES, Evidence, Scale, Verdict, distinct, judge
-from recollect.papers.kept import RUNS, keep, kept
+from recollect.papers.kept import RUNS, keep, kept, kept_ids
 from recollect.spec import SpecError, digest, nearest
 from recollect.spec.output import written_whole
 from recollect.store import DEFAULT_STORE
@@ -78,9 +78,15 @@ def grids_of(items: Iterable[Item], scale: Scale) -> list[Grid]:
     return list({grid.study.name: grid for item in items for grid in item.grids(scale)}.values())
 
 
-def plans(items: Iterable[Item], scale: Scale, store: Store | None, device: str, cohort: int = 0) -> dict[str, Plan]:
-    """What each study of these items will cost, by its name."""
-    return {grid.study.name: make_plan(grid, store, device, cohort) for grid in grids_of(items, scale)}
+def grids_to_train(items: Sequence[Item], scale: Scale, store: Store | None, folder: Path) -> list[Grid]:
+    """The same without the runs that only the folder of results has, perhaps from another machine: they are not trained again."""
+    elsewhere = kept_ids(items, scale, folder).difference(store.done() if store else ())
+    return [Grid(grid.study, [run for run in grid.runs if run.id not in elsewhere]) for grid in grids_of(items, scale)]
+
+
+def plans(grids: Iterable[Grid], store: Store | None, device: str, cohort: int = 0) -> dict[str, Plan]:
+    """What each of these studies will cost, by its name; those with nothing to train are left out."""
+    return {grid.study.name: make_plan(grid, store, device, cohort) for grid in grids if grid.runs}
 
 
 def total(made: Iterable[Plan]) -> tuple[int, float]:
@@ -108,7 +114,8 @@ def reproduce(
         what: `PAPER`, `PAPER/ITEM` or `PAPER/ITEM,ITEM`, such as `okpekpe2025/fig7`.
         scale: `tiny`, `small`, `medium` or `paper`.
         store: the results file.
-        out: the folder for pictures, numbers and verdicts; `results/reproductions/SCALE/PAPER` unless given.
+        out: the folder for pictures, numbers, verdicts and runs; `results/reproductions/SCALE/PAPER` unless given. Runs that it
+            has already, perhaps from another machine, are not trained again.
         draw_only: train nothing, and draw and judge what the store has.
         from_runs: a folder with reproductions by scale and paper, such as `docs/reproductions`: draw and judge again what it has
             from the runs kept there, without training and without a store.
@@ -128,7 +135,8 @@ def reproduce(
             records += _show(paper, item, kept(item, size, source), folder, command.format(item.name), formats, columns)
     else:
         store = store if isinstance(store, Store) else Store(store, create=True)
-        outcome = _train(grids_of(items, size), store, draw_only, device, options)
+        grids = grids_of(items, size) if draw_only else grids_to_train(items, size, store, folder)
+        outcome = _train(grids, store, draw_only, device, options)
         for item in items:
             found = _with_measured(item, gather(item, size, store), store, "" if draw_only else device)
             found = keep(paper, item, found, folder)
@@ -161,12 +169,12 @@ def _semantics(path: Path) -> int:
 
 def _train(grids: list[Grid], store: Store, draw_only: bool, device: str, options: dict[str, Any]) -> Outcome | None:
     """Train the runs that the store does not have; or, with `draw_only`, only register the studies in it."""
-    if not draw_only:
-        return run(grids, store=store, device=device, **options) if grids else None
+    idle = grids if draw_only else [grid for grid in grids if not grid.runs]
     with store.writing() as writer:
-        for grid in grids:
+        for grid in idle:
             writer.add_study(grid.study.name, grid.study.to_yaml(), grid.runs)
-    return None
+    busy = [] if draw_only else [grid for grid in grids if grid.runs]
+    return run(busy, store=store, device=device, **options) if busy else None
 
 
 def _with_measured(item: Item, evidence: Evidence, store: Store, device: str) -> Evidence:
