@@ -96,9 +96,9 @@ def kept_ids(items: Iterable[Item], scale: Scale, folder: Path) -> set[str]:
 
 def _with_all_fields(text: pd.DataFrame, runs: Sequence[RunSpec]) -> pd.DataFrame:
     """The rows with every field that a specification has now: runs that were kept before a field existed have its default."""
-    kept_ids = set(text["id"])
+    present = set(text["id"])
     fields = _as_text(
-        pd.DataFrame([{"id": run.id} | flat(run.model_dump(mode="json")) for run in runs if run.id in kept_ids])
+        pd.DataFrame([{"id": run.id} | flat(run.model_dump(mode="json")) for run in runs if run.id in present])
     )
     return text.drop(columns=field_columns(text)).merge(fields, on="id") if len(text) else text
 

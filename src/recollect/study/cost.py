@@ -48,7 +48,8 @@ COMPILING = 40.0
 """Seconds to the first compiled step, caches empty."""
 UNCOMPILED = 0.012
 """Seconds that a step takes at the least before it is compiled, because its kernels are launched one by one: 11 to 19 ms were
-measured for five mixers with two layers in cohorts of 6 (statetracking2025/parity at scale medium, H200)."""
+measured for five mixers with two layers in cohorts of 6 (statetracking2025/parity at scale medium, H200, while other processes
+were compiling)."""
 
 
 @dataclass(frozen=True)
