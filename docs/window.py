@@ -95,13 +95,13 @@ def part(name: str) -> Part:
 
 
 def counted(verdicts: list[Verdict]) -> str:
-    """How many claims hold, do not, and are open."""
+    """How many claims hold, do not, are open, and wait for runs."""
     count = Counter(verdict.answer for verdict in verdicts)
-    no = count["does not hold"] + count["not seen at this scale"]
+    no, missing = count["does not hold"] + count["not seen at this scale"], count["runs are missing"]
     words = "do not" if count["does not hold"] == no else "were not seen to"
-    return (
-        f"of {len(verdicts)} claims {count['holds']} hold, {no} {words}, {len(verdicts) - count['holds'] - no} are open"
-    )
+    open_ = len(verdicts) - count["holds"] - no - missing
+    sentence = f"of {len(verdicts)} claims {count['holds']} hold, {no} {words}, {open_} are open"
+    return sentence + (f", {missing} wait for runs" if missing else "")
 
 
 def moved(part: Part) -> str:
@@ -129,9 +129,8 @@ def decades(row: dict) -> str:
 
 def answer(parts: list[Part]) -> list[str]:
     """What widens a window, what was found on each question, and what was not trained."""
-    widen = [
-        verdict for one in parts for verdict in one.verdicts if "widen" in verdict.claim or verdict.claim in SLOWER
-    ]
+    tried = [verdict for one in parts for verdict in one.verdicts if verdict.answer != "runs are missing"]
+    widen = [verdict for verdict in tried if "widen" in verdict.claim or verdict.claim in SLOWER]
     count = {word: [verdict for verdict in widen if verdict.answer == word] for word in ("holds", "does not hold")}
     lines = ["## The answer", ""]
     if held := [verdict.says for verdict in count["holds"]]:
@@ -202,6 +201,8 @@ def section(part: Part) -> list[str]:
         sentence, in_table = counted(part.verdicts), part.name.startswith("widen2026") and part.item.name in WAYS
         lines += [f"{sentence[0].upper()}{sentence[1:]} (`{part.scale}`, {runs}).", ""]
         for verdict in part.verdicts:
+            if verdict.answer == "runs are missing":
+                continue
             shown = {
                 name: text for name, text in verdict.numbers.items() if not (in_table and name.endswith("decades"))
             }
@@ -209,6 +210,8 @@ def section(part: Part) -> list[str]:
             details = "; ".join(filter(None, (numbers, verdict.note)))
             lines.append(f"- *{verdict.answer}*: {verdict.says}{f' ({details})' if details else ''}.")
         lines.append("")
+        if waiting := [verdict.says for verdict in part.verdicts if verdict.answer == "runs are missing"]:
+            lines += ["These wait for runs:", "", *(f"- {says}." for says in waiting), ""]
         if part.picture.exists():
             lines += [f"![{part.item.title}]({part.picture.relative_to(DOCS).as_posix()})", ""]
         lines += windows_table(part) if in_table else rates_table(part) if part.item.name == "widths" else []

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from recollect.analysis.dynamics import (
-    accuracy_across,
+    accuracy_moved,
     bump,
     dynamics,
     leaves,
@@ -112,10 +112,8 @@ def test_sudden_changes_are_told_from_gradual_ones_and_from_noise(loss, bumps, f
 
 def test_whether_accuracy_moved_with_the_loss():
     change = transition(STEPS, staircase())
-    with_it = accuracy_across(STEPS, np.interp(STEPS, [0, 500, 600], [0.1, 0.1, 0.9]), change)
-    assert (with_it.before, with_it.after, with_it.moved) == (pytest.approx(0.1), pytest.approx(0.9), True)
-    without = accuracy_across(STEPS, np.full(100, 0.06), change)
-    assert (without.before, without.after, without.moved) == (0.06, 0.06, False)
+    assert accuracy_moved(STEPS, np.interp(STEPS, [0, 500, 600], [0.1, 0.1, 0.9]), change)
+    assert not accuracy_moved(STEPS, np.full(100, 0.06), change)
 
 
 def test_dynamics_of_runs_as_a_frame():
@@ -128,9 +126,8 @@ def test_dynamics_of_runs_as_a_frame():
                        curve("smooth", 5 * np.exp(-STEPS / 200), solved), diverged])  # fmt: skip
     found = dynamics(frame).set_index("run")
     assert list(found["transition_moved"]) == [True, False, False, False]
-    assert found.loc["jump", "transition_depth"] == pytest.approx(4)
-    assert found.loc["stuck", "plateau_level"] == pytest.approx(5)
-    assert found.loc[["smooth", "diverged"], ["transition_step", "bump_step"]].isna().all(axis=None)
+    assert found.loc["jump", "transition_share"] == pytest.approx(0.8)
+    assert found.loc[["smooth", "diverged"], ["transition_share", "bump_share"]].isna().all(axis=None)
 
 
 def test_when_a_loss_leaves_the_level_of_knowing_nothing():

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from recollect.cli import app
 from recollect.spec import SpecError, UserError
-from recollect.store.frames import runs_frame
+from recollect.store.frames import curves_frame, runs_frame
 from recollect.store.manage import garbage
 from recollect.store.store import Store
 from recollect.study.stored import summary
@@ -161,7 +161,7 @@ def test_removing_asks_first_and_gc_removes_what_belongs_to_no_study(store):
     first = runs_frame(opened).iloc[0]["id"]
     assert "1 runs" in recollect("remove", first, "--yes", "--store", store)
     assert opened.find(first) == []
-    assert opened.curve(first) == []
+    assert curves_frame(opened, runs=[first]).empty
     recollect("remove", "large", "--yes", "--store", store)
     assert opened.studies() == {}
     assert len(runs_frame(opened)) == 999

@@ -144,7 +144,6 @@ def read_all(path: Path) -> None:
         store = Store(path)
         store.studies(), store.done(), store.failures(), store.accuracies()
         for stored in store.recent(100):
-            store.curve(stored.id), store.slices(stored.id)
             with suppress(UserError):
                 assert stored.run.id
     for read in (frames.runs_frame, frames.curves_frame, frames.slices_frame, frames.snapshots_frame):

@@ -1,4 +1,4 @@
-"""The kernels of linear attention, state-space duality, the delta rule, Mamba and Mamba2, compiled, on a GPU: they are the
+"""The kernels of linear attention, state-space duality, the delta rules, Mamba and Mamba2, compiled, on a GPU: they are the
 recurrences."""
 
 import importlib.util
@@ -29,7 +29,9 @@ def interpreted(op: str) -> ModuleType:
     return module
 
 
-SSD, MAMBAS, LINEAR, DELTA = (interpreted(op) for op in ("ssd", "mamba", "linear_attention", "delta_rule"))
+SSD, MAMBAS, LINEAR, DELTA, CHANNELS = (
+    interpreted(op) for op in ("ssd", "mamba", "linear_attention", "delta_rule", "channel_delta_rule")
+)
 
 
 def assert_small(errors: dict[str, float], allowed: float) -> None:
@@ -111,3 +113,27 @@ def test_the_delta_rule(sizes, gated):
     tensors = DELTA.inputs(*sizes, gated, device="cuda")
     assert_small(DELTA.errors(tensors), 1e-4)
     assert_small(DELTA.errors([t.bfloat16() for t in tensors]), 1e-2)
+
+
+@pytest.mark.parametrize("gates", CHANNELS.GATES)
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (3, 4, 64, 2, 32, 32), (2, 3, 256, 2, 64, 64), (1, 2, 130, 1, 128, 128), (2, 2, 7, 3, 5, 9), (1, 2, 1, 1, 16, 16),
+        (1, 2, 2, 1, 16, 32), (1, 2, 63, 1, 64, 128), (2, 2, 65, 2, 32, 64), (1, 2, 257, 1, 16, 16),
+        (1, 1, 33, 1, 128, 256),
+    ],
+)  # fmt: skip
+def test_the_delta_rule_with_decays_per_channel(sizes, gates):
+    q, k, v, *others = CHANNELS.inputs(gates, *sizes, device="cuda")
+    assert_small(CHANNELS.errors(gates, [q, k, v, *others]), 1e-4)
+    assert_small(CHANNELS.errors(gates, [*(t.bfloat16() for t in (q, k, v)), *others]), 1e-2)
+
+
+@pytest.mark.parametrize("value", CHANNELS.HARD)
+def test_decays_of_any_strength(value):
+    assert_small(CHANNELS.errors("beta", CHANNELS.hard_decays(value, device="cuda")), 1e-4)
+    tensors = CHANNELS.always_forgotten(value, device="cuda")
+    for dtype in (torch.float32, torch.bfloat16):
+        found = CHANNELS.results(CHANNELS.rule, [*(t.to(dtype) for t in tensors[:3]), *tensors[3:]])
+        assert all(t.isfinite().all() for t in found)

@@ -199,11 +199,9 @@ def test_without_biases():
     [
         ({"heads": 3}, "heads: 3 does not divide width 8; choose from: 1, 2, 4, 8"),
         ({"heads": 0}, "heads: 0 does not divide width 8"),
-        ({"window": -1}, "window -1 is negative"),
         ({"positions": "rotery"}, "positions 'rotery': did you mean 'rotary'"),
         ({"rotary_fraction": 1.5}, "rotary_fraction 1.5"),
         ({"dropout": 1.0}, "dropout 1.0"),
-        ({"conv": "k", "kernel": 0}, "kernel 0"),
     ],
 )
 def test_bad_options_are_named(options, message):

@@ -125,7 +125,6 @@ def test_hyena_filters_fade_at_a_pace_of_their_own():
     ("build", "message"),
     [
         (lambda: H3(9, length=8), "h3: head_dim: 2 does not divide width 9; choose from: 1, 3, 9"),
-        (lambda: H3(8, length=8, state=-1), "state -1 is negative"),
         (lambda: Hyena(8, length=8, order=1), "order 1 leaves no long convolution"),
         (lambda: Hyena(8, length=8, features=4), "features 4 must be odd"),
         (lambda: Hyena(8, length=8)(torch.zeros(1, 9, 8)), "length 9 is longer than its filters, built for 8"),

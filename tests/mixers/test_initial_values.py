@@ -118,6 +118,15 @@ def test_mamba3_starts_with_published_steps_and_biases():
         ("lru", {"max_phase": 7.0}, "up to 2 pi"),
         ("lru", {"state": -1}, "option state = -1: choose from 0"),
         ("deltaproduct", {"steps": 0}, "option steps = 0: choose from 1"),
+        ("deltanet", {"kernel": 0}, "option kernel = 0: choose from 1"),
+        ("gated_deltanet", {"expand_v": 0}, "option expand_v = 0: choose from 1"),
+        ("gla", {"rank": 0}, "option rank = 0: choose from 1"),
+        ("linear_attention", {"feature_dim": -1}, "option feature_dim = -1: choose from 0"),
+        ("base_conv", {"kernel": 0}, "option kernel = 0: choose from 1"),
+        ("attention", {"window": -1}, "option window = -1: choose from 0"),
+        ("based", {"window": 0}, "option window = 0: choose from 1"),
+        ("lstm", {"hidden": -1}, "option hidden = -1: choose from 0"),
+        ("h3", {"state": -1}, "option state = -1: choose from 0"),
     ],
 )
 def test_options_out_of_range_are_refused(kind, options, message):

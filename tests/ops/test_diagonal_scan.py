@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from recollect.ops.diagonal_scan import diagonal_scan, diagonal_scan_definition
+from recollect.ops.diagonal_scan import diagonal_scan, diagonal_scan_step
+from recollect.ops.recurrence import over_time
 
 
 def inputs(length: int, lead: tuple[int, ...] = (2,), dtype: torch.dtype = torch.float64) -> list[Tensor]:
@@ -15,7 +16,11 @@ def inputs(length: int, lead: tuple[int, ...] = (2,), dtype: torch.dtype = torch
     return [t.requires_grad_() for t in (u, 0.5 * decay, 6.28 * angle)]
 
 
-@pytest.mark.parametrize("form", [diagonal_scan, diagonal_scan_definition])
+def by_steps(u: Tensor, decay: Tensor, angle: Tensor) -> Tensor:
+    return over_time(lambda u_t, h: diagonal_scan_step(u_t, decay, angle, h), torch.zeros_like(u[:, 0]), u, dim=1)
+
+
+@pytest.mark.parametrize("form", [diagonal_scan, by_steps])
 @pytest.mark.parametrize("length", [1, 2, 31, 32, 33, 100])
 def test_both_forms_are_the_complex_recurrence(length, form):
     u, decay, angle = tensors = inputs(length)

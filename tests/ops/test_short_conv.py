@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch.func import vmap
 
+from recollect.mixers.base import map_flops
 from recollect.ops.short_conv import ShortConv, short_conv, short_conv_definition
 from recollect.spec import SpecError
 
@@ -92,4 +93,4 @@ def test_members_get_their_own_filters_and_the_same_bits_among_any_others():
 
 
 def test_operations_are_counted():
-    assert ShortConv(6, 4).flops(10) == 2 * 10 * 6 * 4
+    assert map_flops(10, ShortConv(6, 4)) == 2 * 10 * 6 * 4

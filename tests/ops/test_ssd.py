@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from recollect.ops.chunks import segment_sum
+from recollect.ops.recurrence import segment_sum
 from recollect.ops.ssd import CHUNK, ssd, ssd_definition
 
 NAMES = ("y", "x", "log_a", "B", "C")

@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import vmap
 
+from recollect.ops.recurrence import over_time
 from recollect.ops.wkv import wkv, wkv_definition
-from recollect.ops.wkv6 import wkv6, wkv6_definition
-from recollect.ops.wkv7 import wkv7, wkv7_definition
+from recollect.ops.wkv6 import wkv6, wkv6_step
+from recollect.ops.wkv7 import wkv7, wkv7_step
 
 
 def arguments(length: int, size: float = 1.0, channels: int = 5, dtype: torch.dtype = torch.float64) -> list[Tensor]:
@@ -31,6 +32,15 @@ def arguments7(length: int, decay: float = 0.6065, dim: int = 5, dtype: torch.dt
     return [t.requires_grad_() for t in (r, k, v, -decay * speed, -kappa, rate * kappa)]
 
 
+def by_steps6(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, u: Tensor) -> Tensor:
+    S = r.new_zeros(*r.shape[:2], r.shape[-1], v.shape[-1])
+    return over_time(lambda r, k, v, log_w, S: wkv6_step(r, k, v, log_w, u, S), S, r, k, v, log_w, dim=2)
+
+
+def by_steps7(r: Tensor, k: Tensor, v: Tensor, *others: Tensor) -> Tensor:
+    return over_time(wkv7_step, r.new_zeros(*r.shape[:2], v.shape[-1], r.shape[-1]), r, k, v, *others, dim=2)
+
+
 def direct(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """The formula, with every weight written out: a softmax over the tokens seen."""
     t = torch.arange(k.shape[1])
@@ -47,10 +57,10 @@ def direct(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> Tensor:
         (wkv, wkv_definition, lambda length: arguments(length, size=3)),
         (wkv, direct, lambda length: arguments(length, size=3)),
         (wkv, direct, lambda length: arguments(length, size=50)),
-        (wkv6, wkv6_definition, arguments6),
-        (wkv6, wkv6_definition, lambda length: arguments6(length, decay=1e-3)),
-        (wkv7, wkv7_definition, arguments7),
-        (wkv7, wkv7_definition, lambda length: arguments7(length, decay=1e-3)),
+        (wkv6, by_steps6, arguments6),
+        (wkv6, by_steps6, lambda length: arguments6(length, decay=1e-3)),
+        (wkv7, by_steps7, arguments7),
+        (wkv7, by_steps7, lambda length: arguments7(length, decay=1e-3)),
     ],
 )
 def test_fast_form_is_the_definition_forward_and_backward(

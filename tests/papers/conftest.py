@@ -41,6 +41,6 @@ def made_up() -> Callable[..., Evidence]:
         curves = [{"run": run.id, **point} for run, _ in runs for point in curve(run)] if curve else []
         kept = pd.DataFrame() if measured is None else measured
         asked_of = Counter(run.model.title for run, _ in runs)
-        return Evidence(scale, pd.DataFrame(rows), len(runs), asked_of, pd.DataFrame(curves), measured=kept)
+        return Evidence(scale, pd.DataFrame(rows), len(runs), asked_of, curves=pd.DataFrame(curves), measured=kept)
 
     return evidence

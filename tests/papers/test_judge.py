@@ -7,7 +7,7 @@ import pytest
 
 from recollect.papers import PAPERS
 from recollect.papers.estimates import Estimate, NotEnough, best, mean_of, share_of, window_of
-from recollect.papers.judge import ANSWERS, STRENGTH, Claim, Evidence, distinct, judge, where
+from recollect.papers.judge import ANSWERS, STRENGTH, Claim, Evidence, claim, claims, distinct, judge, where
 from recollect.papers.questions import (
     Finding,
     all_of,
@@ -122,8 +122,8 @@ def test_a_decided_part_beats_one_that_is_missing():
 def test_only_its_own_setting_refutes_a_claim(holds, scale, answer):
     by_scale = Claim("c", "says", lambda evidence: Finding(holds), ("small", "medium", "paper"))
     by_setting = Claim("c", "says", lambda evidence: Finding(holds), lambda evidence: evidence.scale != "tiny")
-    for claim in (by_scale, by_setting):
-        verdict = judge(claim, Evidence(scale, runs({1e-3: [0.5, 0.6]}), 2))
+    for one in (by_scale, by_setting):
+        verdict = judge(one, Evidence(scale, runs({1e-3: [0.5, 0.6]}), 2))
         assert verdict.answer == answer
         assert (verdict.runs, verdict.asked, verdict.seeds, verdict.scale) == (2, 2, 2, scale)
 
@@ -143,6 +143,18 @@ def test_missing_runs_leave_open_what_rests_on_them():
     nothing = judge(Claim("c", "says", solves("h3")), Evidence("tiny", there.iloc[:0], 8, {"mamba": 4, "rwkv": 4}))
     assert (nothing.answer, nothing.note) == ("runs are missing", "0 of 8 runs have ended")
     assert judge(Claim("c", "says", solves("mamba")), Evidence("tiny", there, 20)).note == "6 of 20 runs have ended"
+
+
+def test_a_claim_waits_only_for_the_runs_that_it_is_about():
+    rates = {1e-3: [0.9, 0.9], 1e-2: [0.9, 0.9]}
+    there = runs(rates, **{"model": "mamba", "train.optimiser": "adamw"})
+    specified = pd.concat([there, there.assign(**{"train.optimiser": "muon"})])
+    evidence = Evidence("tiny", there, len(specified), {"mamba": len(specified)}, specified)
+    assert len(evidence.where(model="mamba", optimiser="adamw")) == 4
+    with pytest.raises(NotEnough, match="no run of model mamba, optimiser muon has ended"):
+        evidence.where(model="mamba", optimiser="muon")
+    with pytest.raises(NotEnough, match="4 of 8 runs of model mamba have ended"):
+        evidence.where(model="mamba")
 
 
 def test_the_final_epoch_decides_and_the_best_is_shown():
@@ -237,7 +249,38 @@ def test_of_several_verdicts_on_one_claim_the_strongest_counts():
 def test_one_name_is_one_claim(name):
     paper = PAPERS.find(name)
     for item in paper.items:
-        for claim in item.claims:
-            assert paper.claims[claim.name] is claim, f"{item.name} says something else under the name {claim.name}"
-    words = [claim.says for claim in paper.claims.values()]
+        for one in item.claims:
+            assert paper.claims[one.name] is one, f"{item.name} says something else under the name {one.name}"
+    words = [one.says for one in paper.claims.values()]
     assert len(set(words)) == len(words), "two claims that say the same are one"
+
+
+LEAST = 0.25
+NARROW = {"mamba": "Mamba", "hyena": "Hyena"}
+
+
+def test_a_claim_is_made_of_a_test_whose_docstring_is_its_sentence():
+    @claim("solves", ("small",))
+    def solves(evidence: Evidence) -> Finding:
+        """Attention reaches {LEAST:g} in every
+        setting"""
+        return Finding(True, {"scale": evidence.scale})
+
+    evidence = Evidence("tiny", pd.DataFrame(), 0)
+    assert (solves.name, solves.says, solves.decided_at) == (
+        "solves",
+        "Attention reaches 0.25 in every setting",
+        ("small",),
+    )
+    assert solves.test(evidence).numbers == {"scale": "tiny"}
+
+
+def test_claims_about_several_models_are_made_of_one_test():
+    @claims("{name}-is-narrow", NARROW)
+    def narrow(name: str, evidence: Evidence) -> Finding:
+        """{words} ({name}) has a window of at most {LEAST} decades"""
+        return Finding(name == "mamba")
+
+    assert [one.name for one in narrow] == ["mamba-is-narrow", "hyena-is-narrow"]
+    assert narrow[1].says == "Hyena (hyena) has a window of at most 0.25 decades"
+    assert [one.test(Evidence("tiny", pd.DataFrame(), 0)).holds for one in narrow] == [True, False]

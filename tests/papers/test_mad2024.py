@@ -6,9 +6,9 @@ import pytest
 import recollect
 from recollect.cli.tables import mad_table
 from recollect.papers.judge import Evidence, judge
-from recollect.papers.mad2024 import PAPER
-from recollect.papers.mad2024.settings import (
+from recollect.papers.mad2024 import (
     CHANGES,
+    PAPER,
     PUBLISHED,
     TASKS,
     accuracies,

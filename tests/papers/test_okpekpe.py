@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 
 from recollect.analysis.window import ZOOLOGY_RATES
+from recollect.papers.estimates import Estimate, NotEnough
 from recollect.papers.judge import SCALES, Evidence, judge
 from recollect.papers.okpekpe2025 import PAPER
+from recollect.papers.okpekpe2025.controls import _as_wide
 from recollect.papers.okpekpe2025.decay import FASTER
 from recollect.train.spec import RunSpec
 
@@ -482,3 +484,10 @@ def test_items_are_drawn_at_medium(item, made_up):
     assert len(figure.axes) > 0
     assert len(numbers) or one.measure
     assert not evidence.asked or "Scale medium" in one.caption(evidence)
+
+
+def test_models_without_a_window_are_not_said_to_have_equal_ones():
+    none, some = Estimate("a", 0.0, 0.0, 0.0, 3), Estimate("b", 0.1, 0.05, 0.15, 3)
+    with pytest.raises(NotEnough, match="solves at no rate"):
+        _as_wide(none, none)
+    assert _as_wide(none, some).holds

@@ -12,7 +12,8 @@ import pytest
 from recollect.papers.item import Item
 from recollect.papers.judge import Evidence, judge
 from recollect.papers.retrievit2026 import PAPER, shown
-from recollect.papers.retrievit2026.settings import SETTINGS, names, study, view
+from recollect.papers.retrievit2026.settings import SETTINGS, study
+from recollect.papers.retrievit2026.view import names, view
 from recollect.store.frames import flat
 from recollect.tasks.duplicates import Duplicates
 from recollect.train.spec import RunSpec

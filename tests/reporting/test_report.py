@@ -8,14 +8,17 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
 
 from recollect import Study
 from recollect.reporting import curves, report
+from recollect.reporting.charts import page_views
 from recollect.reporting.content import Content
 from recollect.spec import SpecError
 from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store, StoreError
+from recollect.views.base import Frames
 
 EVIL = "</script><script>document.title='broken'</script>"
 
@@ -64,13 +67,11 @@ def test_the_data_are_the_stores_to_the_last_digit(store, tmp_path):
     for column in ("id", "configuration", "status", "accuracy", "best_accuracy", "final.loss", "seconds", "train.lr"):
         assert runs[column] == frame[column].tolist()
     points = curves_frame(store, "small").groupby("run")
-    id_of = dict(zip(runs["curve"], runs["id"], strict=True))
+    assert [data["curves"][number]["run"] for number in runs["curve"]] == runs["id"]
     for column in ("step", "accuracy", "train_loss", "test_loss", "grad_norm"):
-        found = {}
-        for run, value in zip(data["curves"]["run"], data["curves"][column], strict=True):
-            found.setdefault(id_of[run], []).append(value)
+        found = {curve["run"]: curve[column] for curve in data["curves"]}
         assert found == {id: own[column].tolist() for id, own in points}
-    best = {row["configuration"]: row["best_rate"] for row in data["configurations"]}
+    best = {row["configuration"]: row["best_rate"] for row in Content(store, ["small"]).configurations()}
     at_best = [best[c] == lr for c, lr in zip(runs["configuration"], runs["train.lr"], strict=True)]
     assert [bool(x) for x in runs["at_best"]] == at_best
 
@@ -78,11 +79,13 @@ def test_the_data_are_the_stores_to_the_last_digit(store, tmp_path):
 def test_answers_by_tag_are_the_sums_over_seeds_at_the_best_rate(store, tmp_path):
     data = data_of(report(store, ["small"], tmp_path / "r.html"))
     runs, frame, tags = runs_frame(store, "small"), slices_frame(store, "small"), data["tags"]
-    best = {row["configuration"]: row["best_rate"] for row in data["configurations"]}
-    for name, tag, end, step, value, count, right in zip(
+    best = {row["configuration"]: row["best_rate"] for row in Content(store, ["small"]).configurations()}
+    names = data["lines"]["configuration"]["names"]
+    for line, tag, end, step, value, count, right in zip(
         *(tags[key] for key in ("line", "tag", "end", "step", "value", "count", "right")), strict=True
     ):
         if not end:
+            name = names[line]
             ids = runs.loc[(runs["configuration"] == name) & (runs["train.lr"] == best[name]), "id"]
             own = frame[
                 frame["run"].isin(ids) & (frame["tag"] == tag) & (frame["step"] == step) & (frame["value"] == value)
@@ -101,7 +104,7 @@ def test_no_text_of_a_store_leaves_its_place(store, tmp_path):
 
     Scripts().feed(path.read_text())
     assert scripts == [{"type": "application/octet-stream", "id": "data"}, {}, {}]
-    assert EVIL in data_of(path)["studies"]
+    assert EVIL in data_of(path)["runs"]["study"]
     assert EVIL not in path.read_text()
     assert "<title>&lt;/script&gt;" in report(store, [EVIL], tmp_path / "evil.html").read_text()
 
@@ -127,6 +130,13 @@ def test_a_study_without_results_one_that_diverged_and_one_with_failures(store, 
     assert data_of(report(store, ["empty"], tmp_path / "e.html"))["views"] == []
 
 
+def test_a_figure_that_the_page_does_not_draw_itself_has_its_cells_for_the_keyboard_and_for_csv():
+    matrix = pd.DataFrame({"matrix": "m", "token": [0, 1, 1], "reads": [0, 0, 1], "size": [1.0, 0.25, 0.75]})
+    ((view, _),) = page_views(Frames(pd.DataFrame(), mixing=matrix), "")
+    (trace,) = view["figures"]["m"]["data"]
+    assert trace["customdata"] == [[["0", "0", 1.0], ["0", "1", None]], [["1", "0", 0.25], ["1", "1", 0.75]]]
+
+
 def test_what_a_protocol_chose_itself_is_told(store, tmp_path):
     study = Study(name="told", model={"width": 16, "layers": 1}, train={"protocol": "okpekpe2025"})
     with store.writing() as writer:
@@ -140,7 +150,9 @@ def test_a_large_study_is_thinned_and_taken_together_and_says_so(store, monkeypa
     monkeypatch.setattr(curves, "NUMBERS", 8)
     content = Content(store, ["small"])
     steps = curves_frame(store, "small")["step"]
-    assert set(content.curves()["step"]) == {steps.min(), steps.max()}, "the first and the last measurement"
+    assert {tuple(curve["step"]) for curve in content.curves()} == {(steps.min(), steps.max())}, (
+        "the first and the last measurement"
+    )
     assert "at most 2 of up to 3 measurements" in content.curves_note
     monkeypatch.setattr(curves, "SINGLE", 3)
     content = Content(store, ["small"])
@@ -200,7 +212,7 @@ def reproduced(tmp_path, store):
 def test_a_reproduction_brings_its_verdicts_pictures_and_studies(store, reproduced, tmp_path):
     path = report(store, [], tmp_path / "r.html", reproduced)
     text = shell_of(path)
-    assert data_of(path)["studies"] == ["made2025.fig1.tiny"]
+    assert set(data_of(path)["runs"]["study"]) == {"made2025.fig1.tiny"}
     assert text.index("✗ does not hold") < text.index("✓ holds"), "what did not hold comes first"
     assert '<img src="data:image/svg+xml;base64,' in text
     assert ">0.875</td>" in text

@@ -64,6 +64,7 @@ def test_every_view_draws_and_nothing_is_fetched_elsewhere(browser, address, sto
             page.keyboard.press("Space")
             page.wait_for_timeout(700)
             assert chart(page, "data.length") > 0
+            assert page.locator("#chart .main-svg").first.bounding_box()["height"] > 300
             assert page.evaluate("document.documentElement.scrollWidth") <= width
         shown = page.locator("#found").inner_text()
         assert shown.startswith(f"{len(runs_frame(store, 'made'))} runs")
@@ -77,6 +78,8 @@ def test_controls_filter_and_grid(browser, address, store):
         page.fill("#filter", "mamba2 width=32")
         page.wait_for_function("document.querySelector('#found').textContent.startsWith('6 runs')")
         best = runs_frame(store, "made").query("`model.mixer` == 'mamba2' and `model.width` == 32")["accuracy"].max()
+        cells = "[...document.querySelectorAll('#runs [col-id=accuracy].ag-cell')]"
+        page.wait_for_function(f"{cells}.length === 6 && {cells}.every((cell) => cell.textContent)")
         shown = page.locator("#runs [col-id=accuracy].ag-cell").first.inner_text()
         assert float(shown) == pytest.approx(best, rel=1e-4)
         page.click("#switch")

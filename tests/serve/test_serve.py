@@ -108,6 +108,13 @@ def test_curves_of_runs_in_training_are_there_before_they_end(made, tmp_path):
     (part,) = live.progress(["growing"])
     assert (part.begun, part.steps_done, part.steps) == (2, 40, 720)
 
+    with store.writing() as writer:
+        writer.add_results(made.results(runs[2:]), "cpu")
+    live = Live([store.path])
+    live.version()
+    assert sorted(live.frames(["growing"]).runs["status"]) == ["finished"] * 4 + ["training"] * 2
+    assert live.problems() == []
+
 
 @pytest.mark.parametrize("at", [100, 30000])
 def test_a_store_that_is_damaged_or_moved_is_told_and_read_again(store, tmp_path, monkeypatch, at):

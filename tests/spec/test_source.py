@@ -13,8 +13,9 @@ from recollect.models import ModelSpec
 from recollect.spec import SpecError
 from recollect.spec.source import files_at, load, own_files, portable, reference, source_digest
 from recollect.study.executors import ray
-from recollect.study.executors.base import Broken, sent
+from recollect.study.executors.base import sent
 from recollect.study.executors.placing import files_of
+from recollect.study.executors.reports import Broken
 from recollect.tasks import MQAR, as_task
 from recollect.train.spec import RunSpec
 
@@ -194,7 +195,7 @@ def test_a_portable_name_never_leads_out_of_its_folder(name):
 @pytest.fixture
 def never_stopped(monkeypatch):
     """A node asks the driver whether to stop; here there is no driver."""
-    monkeypatch.setattr(ray, "_Asked", lambda flag: lambda: False)
+    monkeypatch.setattr(ray, "StopAsked", lambda look, every: lambda: False)
 
 
 @pytest.mark.parametrize("form", ["own.py", "../code/own.py", "{}/code/own.py"])

@@ -10,11 +10,10 @@ import pytest
 
 from recollect.spec import UserError
 from recollect.store import frames
-from recollect.store.backup import backup
 from recollect.store.check import check
 from recollect.store.checkpoints import Checkpoints
 from recollect.store.merge import merge
-from recollect.store.repair import repair
+from recollect.store.repair import backup, repair
 from recollect.store.store import Store, StoreError
 
 ENDLESS = (
@@ -61,8 +60,7 @@ def read_all(path: Path) -> None:
     for name in (None, *store.studies()):
         for read in (frames.runs_frame, frames.curves_frame, frames.slices_frame, frames.snapshots_frame):
             read(store, name)
-    for stored in store.recent(100):
-        store.curve(stored.id), store.slices(stored.id)
+    store.recent(100)
 
 
 @pytest.mark.parametrize("case", BY_SQL)
@@ -109,7 +107,7 @@ def test_every_reading_command_refuses_a_damaged_store(sound, cli, tmp_path):
 def test_measures_that_are_not_finite_are_read_as_none(sound, cli, tmp_path):
     damage(sound, """UPDATE points SET data = '{"step": 5, "accuracy": NaN, "train_loss": Infinity}'""")
     read_all(sound)
-    assert Store(sound).curve(next(iter(Store(sound).done())))[0]["accuracy"] is None
+    assert frames.curves_frame(Store(sound))["accuracy"].isna().all()
     assert cli("report", "old", "--store", sound, "--to", tmp_path / "r.html").code == 0
 
 

@@ -122,9 +122,10 @@ def test_what_studies_and_commands_ask_a_store(store):
     assert store.study_source("file") == "name: file\n"
     with pytest.raises(StoreError, match=r"no study 'fil'.*did you mean 'file'.*file, s"):
         store.study_source("fil")
-    assert [point["step"] for point in store.curve(runs["id"][0])] == [5, 10]
-    gap = next(part for part in store.slices(runs["id"][0]) if part.tag == "gap")
-    assert (gap.step, sum(gap.counts)) == (10, 64)
+    assert list(frames.curves_frame(store, runs=[runs["id"][0]])["step"]) == [5, 10]
+    slices = frames.slices_frame(store, runs=[runs["id"][0]])
+    gap = slices.loc[slices["tag"] == "gap"]
+    assert (set(gap["step"]), gap["count"].sum()) == ({10}, 64)
 
 
 def test_a_run_that_diverged_unmeasured_has_no_accuracy(store):

@@ -106,9 +106,21 @@ def running(folder: Path) -> Iterator[dict[str, str]]:
                 process.kill()
 
 
+@pytest.fixture
+def slurm(cluster_environment) -> Iterator[dict[str, str]]:
+    """The environment of the cluster, in which no job of another test is left."""
+    yield cluster_environment
+    both = os.environ | cluster_environment
+    subprocess.run(["scancel", "--user=root"], env=both, check=True)
+    for _ in range(300):
+        if not subprocess.run(["squeue", "--noheader"], env=both, capture_output=True, text=True).stdout.strip():
+            return
+        time.sleep(0.1)
+
+
 @pytest.fixture(scope="session")
-def slurm(tmp_path_factory) -> Iterator[dict[str, str]]:
-    """The environment of the cluster."""
+def cluster_environment(tmp_path_factory) -> Iterator[dict[str, str]]:
+    """The environment of a cluster that all tests share."""
     if why := missing():
         pytest.skip(why)
     pytest.importorskip("submitit", reason="needs the extra: pip install 'recollect[slurm]'")

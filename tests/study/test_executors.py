@@ -12,8 +12,9 @@ from recollect.spec import SpecError
 from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store
 from recollect.study.executors import EXECUTORS
-from recollect.study.executors.base import Broken, Done, Resources
+from recollect.study.executors.base import Resources
 from recollect.study.executors.local import InProcess, Local
+from recollect.study.executors.reports import Broken, Done
 from recollect.study.executors.workers import Workers
 from recollect.study.run import run
 from recollect.study.spec import Study
@@ -117,7 +118,7 @@ def test_a_killed_worker_is_replaced_and_its_cohort_goes_on_from_its_snapshot(he
     alone, shared = Store("alone.sqlite", create=True), Store("shared.sqlite", create=True)
     run(study(), store=alone, device="cpu", workers=1, progress=False)
     killed, steps, notes = [], [], []
-    with Workers("cpu", ["cpu", "cpu"], every=0.0) as workers:
+    with Workers(Resources("cpu", workers=2, checkpoint_every=0.0)) as workers:
 
         def watch(cohort, event):
             if isinstance(event, Note):
@@ -153,7 +154,7 @@ class Dying(InProcess):
 
 def test_a_worker_that_dies_after_its_last_result_costs_nothing(here):
     store = Store("store.sqlite", create=True)
-    outcome = run(study(), store=store, executor=Dying("cpu", every=60.0), cohort=2, progress=False)
+    outcome = run(study(), store=store, executor=Dying(Resources("cpu")), cohort=2, progress=False)
     assert sum(outcome.ended.values()) == 6
     assert store.failures() == []
 
@@ -169,7 +170,7 @@ class Forgetful(InProcess):
 
 def test_a_cohort_that_ends_without_its_results_is_reported_as_failed(here):
     store = Store("store.sqlite", create=True)
-    outcome = run(study(), store=store, executor=Forgetful("cpu", every=60.0), cohort=1, progress=False)
+    outcome = run(study(), store=store, executor=Forgetful(Resources("cpu")), cohort=1, progress=False)
     lost = [one for one in study().runs() if one.train.lr == 1e-2]
     assert lost
     assert sum(outcome.ended.values()) == 6 - len(lost)
@@ -220,7 +221,7 @@ def test_a_worker_that_has_lost_its_gpu_is_replaced(here):
     (here / "own.py").write_text(BROKEN_GPU)
     asked = study(mixer="own.py:Own")
     asked = asked.changed(train=asked.train | {"lr": 1e-2})
-    with Workers("cpu", ["cpu"]) as workers:
+    with Workers(Resources("cpu", workers=1)) as workers:
         outcome = run(asked, store=Store("store.sqlite", create=True), executor=workers, cohort=2, progress=False)
     assert outcome.ended == {"finished": 2}, "the first process would have failed them all"
 

@@ -20,6 +20,7 @@ import yaml
 from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store, StoreError
 from recollect.study.executors import base
+from recollect.study.executors.base import Resources
 from recollect.study.executors.local import InProcess
 from recollect.study.run import run
 from recollect.study.spec import Study
@@ -227,7 +228,12 @@ def interrupted(store: Store, when, asked: Study | None = None) -> None:
 
     with pytest.raises(Interrupted):
         run(
-            asked or study(), store=store, executor=InProcess("cpu", every=0.0), cohort=4, sinks=[watch], progress=False
+            asked or study(),
+            store=store,
+            executor=InProcess(Resources("cpu", checkpoint_every=0.0)),
+            cohort=4,
+            sinks=[watch],
+            progress=False,
         )
 
 
@@ -254,7 +260,7 @@ def test_members_that_ended_since_the_snapshot_are_not_repeated(here):
     asked = study(lr="1000.0")  # diverges at the first measurement, and leaves
     whole, store = Store("whole.sqlite", create=True), Store("store.sqlite", create=True)
     run(asked, store=whole, device="cpu", workers=1, progress=False)
-    saved = InProcess("cpu", every=0.0)
+    saved = InProcess(Resources("cpu", checkpoint_every=0.0))
     last = [run.id for run in asked.runs() if run.train.lr > 1]
 
     def watch(_, event):

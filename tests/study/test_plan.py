@@ -13,7 +13,7 @@ from recollect.mixers import MIXERS
 from recollect.models.model import build
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store
-from recollect.study.cost import CPU, H200, MACHINES, gpu_seconds, work_of
+from recollect.study.cost import H200, MACHINES, cpu_seconds, gpu_seconds, work_of
 from recollect.study.plan import Plan, make_plan, time_steps
 from recollect.study.run import expand, run
 from recollect.study.spec import Study
@@ -87,7 +87,8 @@ def test_time_is_from_the_store_where_it_knows_the_shape_then_from_steps_then_fr
     assert [part.basis for part in plan_of(both, store, "cpu", 4, calibrate=True).parts] == ["measured", "timed now"]
     fresh = plan_of(both, None, "cpu", 4)
     assert [part.basis for part in fresh.parts] == ["assumed", "assumed"]
-    assert fresh.parts[0].seconds == pytest.approx(fresh.parts[0].flops / CPU)
+    example = fresh.parts[0].example
+    assert fresh.parts[0].seconds == pytest.approx(6 * cpu_seconds(example, work_of(example)))
     assert any("--calibrate" in warning for warning in fresh.warnings)
     elsewhere = plan_of(both, store, "cuda", 4).parts[1]
     assert (elsewhere.basis, elsewhere.cohorts) == ("H200 model", 2)
@@ -210,3 +211,21 @@ MEASURED = [  # mixer, setting, members, milliseconds per run and step: `recolle
 def test_the_model_of_a_gpu_is_within_10_percent_of_what_was_measured(mixer, setting, members, milliseconds):
     run = Shape(mixer, precision="bfloat16", **setting).runs(1)[0]
     assert step_time(run, members) == pytest.approx(milliseconds / 1000, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("mixer", "width", "layers", "length", "vocab", "measured"),
+    [
+        ("attention", 64, 2, 64, 8192, 0.0710),
+        ("attention", 64, 2, 64, 256, 0.0548),
+        ("mamba", 64, 2, 64, 256, 0.182),
+        ("deltanet", 64, 2, 64, 256, 0.105),
+        ("attention", 32, 1, 32, 64, 0.0084),
+    ],
+)
+def test_assumed_times_of_a_cpu_are_near_what_was_measured(mixer, width, layers, length, vocab, measured):
+    task = {"kind": "mqar", "length": length, "pairs": 4, "vocab": vocab}
+    model = {"mixer": mixer, "width": width, "layers": layers}
+    train = {"steps": 1000, "batch": 64, "eval_every": 1000, "eval_rows": 1, "test_rows": 1}
+    (run,) = Study(task=task, model=model, train=train).runs()
+    assert 1 / 1.8 < cpu_seconds(run, work_of(run)) / 1000 / measured < 1.8

@@ -6,12 +6,14 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import chain
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from recollect.spec import SpecError, Stopped
+from recollect.store.checkpoints import read_header, snapshot_files
 from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store
 from recollect.study.executors.base import Resources
@@ -72,28 +74,40 @@ def cluster():
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_a_lost_node_costs_what_came_after_the_last_snapshot_and_no_run(here, cluster):
     alone, shared = Store("alone.sqlite", create=True), Store("shared.sqlite", create=True)
-    run(study(), store=alone, device="cpu", workers=1, cohort=3, progress=False)
+    run(study(steps=1200), store=alone, device="cpu", workers=1, cohort=3, progress=False)
     notes, steps, lost = [], {}, []
+
+    def in_training() -> list[tuple[str, ...]]:
+        return [runs for runs, seen in steps.items() if seen[-1] < 900]
+
+    def snapshotted() -> set[str]:
+        found = map(read_header, snapshot_files(shared.checkpoints))
+        return {name for header in found if header.step > 50 for name in header.runs}
 
     def watch(cohort, event):
         if isinstance(event, Note):
             notes.append(event.text)
         if isinstance(event, Measured):
-            steps.setdefault(cohort[0].id, []).append(event.step)
-            if sum(200 <= seen[-1] <= 400 for seen in steps.values()) == 2 and not lost:
-                lost.append(cluster.second)  # both nodes are in the middle of a cohort
+            steps.setdefault(tuple(run.id for run in cohort), []).append(event.step)
+            known = snapshotted() if len(in_training()) >= 2 and not lost else set()
+            if known and all(known & set(runs) for runs in in_training()):
+                lost.append(
+                    cluster.second
+                )  # both nodes are in the middle of a cohort, of which there is a snapshot after step 50
                 cluster.remove_node(cluster.second, allow_graceful=False)
 
     with Ray.start(Resources(checkpoint_every=0.2, options={"address": cluster.address})) as nodes:
         assert (nodes.device, nodes.slots) == ("cpu", 4)
-        outcome = run(study(), store=shared, executor=nodes, cohort=3, sinks=[watch], progress=False)
+        outcome = run(study(steps=1200), store=shared, executor=nodes, cohort=3, sinks=[watch], progress=False)
     assert lost
     assert any("node it was running on is dead" in text and text.endswith("trying again") for text in notes)
     assert not outcome.failed, shared.failures()[-1].traceback
     assert sum(outcome.ended.values()) == 12
     for a, b in zip(frames(shared), frames(alone), strict=True):
         pd.testing.assert_frame_equal(a, b, check_exact=True)
-    assert all(seen.count(50) == 1 for seen in steps.values()), "it went on from a snapshot, not from the start"
+    started = [runs for runs, seen in steps.items() if 50 in seen]
+    assert sorted(chain(*started)) == sorted(run.id for run in study(steps=1200).runs()), "each run started once"
+    assert all(seen.count(50) <= 1 for seen in steps.values()), "what was lost went on from a snapshot"
     assert shared._query("PRAGMA integrity_check") == [("ok",)]
     assert not shared.checkpoints.exists()
     errors = [failure.error for failure in shared.failures()]

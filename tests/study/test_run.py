@@ -10,6 +10,7 @@ import recollect
 from recollect.spec import SpecError
 from recollect.store.store import Store
 from recollect.study import spec as study_spec
+from recollect.study.executors.base import Resources
 from recollect.study.executors.local import InProcess
 from recollect.study.spec import Study
 from recollect.tasks import MQAR
@@ -142,7 +143,7 @@ def test_an_executor_that_is_given_stays_open_and_its_device_counts(store):
             self.closed += 1
             super().close()
 
-    executor = Counting("cpu")
+    executor = Counting(Resources("cpu"))
     recollect.run(study(), store=store, executor=executor, progress=False)
     assert executor.closed == 0
     executor.close()

@@ -13,7 +13,8 @@ import recollect
 from recollect.spec import SpecError
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store
-from recollect.study.executors.base import Broken, Done, Executor
+from recollect.study.executors.base import Executor
+from recollect.study.executors.reports import Broken, Done
 from recollect.study.grid import axis
 from recollect.study.packing import filling
 from recollect.study.search.base import Searched

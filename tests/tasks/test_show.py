@@ -7,13 +7,13 @@ import pytest
 from rich.console import Console
 
 from recollect.tasks import MQAR, TASKS, Compositional, Copy, Duplicates, Mixture, NGram, Position, Task, as_task
-from recollect.tasks.show import example
+from recollect.tasks.show import Example
 
 
 def printed(task: Task, width: int = 100, colour: bool = False, seed: int = 0, number: int = 0) -> str:
     console = Console(width=width, force_terminal=colour, color_system="standard" if colour else None, record=True)
     with console.capture() as capture:
-        console.print(example(task, seed, number))
+        console.print(Example(task, seed, number))
     return capture.get()
 
 

@@ -38,7 +38,7 @@ class AtOnce:
     def __init__(self, device):
         pass
 
-    def pays(self, left):
+    def pays(self, left, compiled):
         return True
 
 

@@ -312,7 +312,7 @@ def test_a_compiled_cohort_keeps_its_places_while_members_leave_and_gives_the_sa
         def __init__(self, device):
             self.asked = 0
 
-        def pays(self, left):
+        def pays(self, left, compiled):
             self.asked += 1
             return self.asked == 3
 
@@ -324,7 +324,7 @@ def test_a_compiled_cohort_keeps_its_places_while_members_leave_and_gives_the_sa
         return run_all
 
     monkeypatch.setattr("recollect.train.speed.compile.Pace", Always)
-    monkeypatch.setattr("recollect.train.speed.compile.worth", lambda step, left: anew_pays)
+    monkeypatch.setattr("recollect.train.speed.compile.worth", lambda step, left, cost=0: anew_pays)
     monkeypatch.setattr("recollect.train.speed.ahead.COMMAND", [sys.executable, "-c", "input()"])
     monkeypatch.setattr(Ahead, "ready", lambda ahead: ahead.process is None or ahead.process.wait() == 0)
     monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path))
@@ -339,16 +339,16 @@ def test_a_compiled_cohort_keeps_its_places_while_members_leave_and_gives_the_sa
 
 
 def test_compiling_pays_only_where_enough_is_left(monkeypatch):
-    clock = iter([0.0, 4.0])
-    pace = Pace(torch.device("cpu"))
-    assert not any(pace.pays(10**9) for _ in range(20)), "a CPU does not compile"
-    pace = Pace(torch.device("cuda"))
-    monkeypatch.setattr(pace, "_now", lambda: next(clock))  # a second a step
-    assert [pace.pays(1000) for _ in range(12)].count(True) == 1
-    clock = iter([0.0, 4.0])
-    pace = Pace(torch.device("cuda"))
-    monkeypatch.setattr(pace, "_now", lambda: next(clock))
-    assert not any(pace.pays(50) for _ in range(12))
+    def times(device: str, left: int, compiled: bool = False) -> int:
+        clock, pace = iter([0.0, 4.0]), Pace(torch.device(device))
+        monkeypatch.setattr(pace, "_now", lambda: next(clock))  # a second per step
+        return [pace.pays(left, lambda: compiled) for _ in range(20)].count(True)
+
+    assert times("cpu", 10**9) == 0, "a CPU does not compile"
+    assert times("cuda", 1000) == 1
+    assert times("cuda", 50) == 0
+    assert times("cuda", 50, compiled=True) == 1, "what is in the cache only has to be loaded"
+    assert times("cuda", 10, compiled=True) == 0
 
 
 @pytest.mark.parametrize(

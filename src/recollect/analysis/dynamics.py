@@ -55,15 +55,6 @@ class Change:
     """The depth as a share of the level before."""
 
 
-@dataclass(frozen=True)
-class Across:
-    """Accuracy on both sides of a change."""
-
-    before: float
-    after: float
-    moved: bool
-
-
 def plateaus(steps: ArrayLike, loss: ArrayLike, tolerance: float = 0.03, least: float = 0.06) -> list[Plateau]:
     """The flat stretches of a curve in order; none overlap."""
     x, y = _smooth(steps, loss)
@@ -82,10 +73,8 @@ def plateaus(steps: ArrayLike, loss: ArrayLike, tolerance: float = 0.03, least: 
 def transition(steps: ArrayLike, loss: ArrayLike, least: float = 0.1) -> Change | None:
     """The largest sudden fall that follows a plateau, where it is at least this share of the curve's range."""
     x, y = _smooth(steps, loss)
-    flat, enough = (
-        plateaus(steps, loss),
-        max(least * np.ptp(y), 2 * _noise(loss)),
-    )  # a plateau may move by the noise itself
+    flat = plateaus(steps, loss)
+    enough = max(least * np.ptp(y), 2 * _noise(loss))  # a plateau may move by the noise itself
     falls = []
     for before, after in zip_longest(flat, flat[1:]):
         end, level = (after.start, after.level) if after else (float(x[-1]), float(y[-1]))
@@ -124,32 +113,26 @@ def _sudden(x: np.ndarray, moved: np.ndarray, depth: float, run: np.ndarray) -> 
     return bool(len(most)) and float(most[0] - quarter[0]) <= SUDDEN * float(run[-1] - run[0])
 
 
-def accuracy_across(steps: ArrayLike, accuracy: ArrayLike, change: Change, least: float = 0.05) -> Across:
-    """Median accuracy in the tenth of the run before a change and in the tenth after it; `moved`: apart by `least`."""
+def accuracy_moved(steps: ArrayLike, accuracy: ArrayLike, change: Change, least: float = 0.05) -> bool:
+    """Whether the median accuracy in the tenth of the run before a change and that in the tenth after it are apart by `least`."""
     x, y = np.asarray(steps, float), np.asarray(accuracy, float)
     tenth = (x[-1] - x[0]) / 10
     before = float(np.median(y[(x <= change.begin) & (x >= change.begin - tenth)]))
     after = float(np.median(y[(x >= change.end) & (x <= change.end + tenth)]))
-    return Across(before, after, abs(after - before) >= least)
+    return abs(after - before) >= least
 
 
-def dynamics(curves: pd.DataFrame, loss: str = "test_loss") -> pd.DataFrame:
-    """One row per run: its first plateau, its transition with accuracy on both sides, and its bump with accuracy likewise.
-
-    Columns `plateau_start`, `_end`, `_level`; `transition_begin`, `_step`, `_end`, `_depth`, `_share`, `_before`, `_after`,
-    `_moved`; and `bump_..` in the same way. What a curve does not have is NaN, with `_moved` False.
-    """
+def dynamics(curves: pd.DataFrame) -> pd.DataFrame:
+    """One row per run: the `share` of the transition and of the bump in its validation loss (`transition_share`, `bump_share`;
+    NaN where it has none), and whether accuracy moved with them (`transition_moved`, `bump_moved`)."""
     rows = []
     for run, curve in curves.sort_values("step").groupby("run", sort=False):
-        curve = curve.loc[np.isfinite(curve[loss].astype(float))]
+        curve = curve.loc[np.isfinite(curve["test_loss"].astype(float))]
         row: dict[str, object] = {"run": run}
-        flat = plateaus(curve["step"], curve[loss]) if len(curve) else []
-        row |= _columns("plateau", Plateau, flat[0] if flat else None)
         for name, find in (("transition", transition), ("bump", bump)):
-            change = find(curve["step"], curve[loss]) if len(curve) else None
-            across = accuracy_across(curve["step"], curve["accuracy"], change) if change else None
-            row |= _columns(name, Change, change) | _columns(name, Across, across)
-            row[f"{name}_moved"] = across is not None and across.moved
+            change = find(curve["step"], curve["test_loss"]) if len(curve) else None
+            row[f"{name}_share"] = change.share if change else float("nan")
+            row[f"{name}_moved"] = change is not None and accuracy_moved(curve["step"], curve["accuracy"], change)
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -181,8 +164,3 @@ def _flat_until(y: np.ndarray, start: int, allowed: float) -> int:
     later = y[start:]
     moved = np.maximum.accumulate(later) - np.minimum.accumulate(later)
     return start + int(np.flatnonzero(moved <= allowed)[-1])
-
-
-def _columns(name: str, kind: type, found: object) -> dict[str, object]:
-    """A dataclass as columns, NaN where there is none."""
-    return {f"{name}_{field}": getattr(found, field, float("nan")) for field in kind.__dataclass_fields__}

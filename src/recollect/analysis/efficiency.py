@@ -84,7 +84,7 @@ def data_efficiency(learning_times: pd.DataFrame, by: Sequence[str] = ("configur
     `reached` of `runs`, and `budget`, the most that any of them saw. Infinite: not within the budget."""
     rows = []
     for values, group in groups(fastest_rate(learning_times, by), by):
-        low, high = _interval(_medians(group)) if len(group) > 1 else (float("nan"), float("nan"))
+        low, high = _interval(group) if len(group) > 1 else (float("nan"), float("nan"))
         rows.append(
             {**values, "lr": group["train.lr"].iloc[0], "median": _median(group), "low": low,
              "high": high, "fastest": group["time"].where(group["reached"], math.inf).min(),
@@ -139,12 +139,8 @@ def _budget(group: pd.DataFrame) -> float:
     return float(finite.max()) if len(finite) else math.inf
 
 
-def _medians(group: pd.DataFrame) -> np.ndarray:
-    """The median of each bootstrap draw of the runs."""
+def _interval(group: pd.DataFrame) -> tuple[float, float]:
+    """The middle 95 % of the medians of bootstrap draws of the runs, which may be infinite."""
     t, hit = group["time"].to_numpy(float), group["reached"].to_numpy(bool)
-    return np.array([median_time(t[draw], hit[draw]) for draw in resamples(len(group))])
-
-
-def _interval(values: np.ndarray) -> tuple[float, float]:
-    """The middle 95 % of numbers that may be infinite."""
-    return float(np.quantile(values, 0.025, method="lower")), float(np.quantile(values, 0.975, method="higher"))
+    medians = [median_time(t[draw], hit[draw]) for draw in resamples(len(group))]
+    return float(np.quantile(medians, 0.025, method="lower")), float(np.quantile(medians, 0.975, method="higher"))

@@ -11,7 +11,6 @@ short way round.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,8 +26,6 @@ class Spiral:
     """The net angle over the angle travelled, in [0, 1]."""
     turns: float
     """The net angle in full turns."""
-    explained: float
-    """The share of variance in the plane of the first two components."""
     chance: float
     """What 95 % of random orders of the same points stay below in `monotone`."""
 
@@ -52,12 +49,12 @@ def pca(x: ArrayLike, components: int) -> tuple[np.ndarray, np.ndarray]:
 
 def spiral(x: ArrayLike, orders: int = 200) -> Spiral:
     """The spiral measure of embeddings; `orders` random orders say what chance gives (always the same ones)."""
-    plane, explained = pca(x, 2)
+    plane, _ = pca(x, 2)
     angle = np.arctan2(plane[:, 1], plane[:, 0])
     net, monotone = _winding(angle)
     rng = np.random.default_rng(0)
     chance = np.quantile([_winding(rng.permutation(angle))[1] for _ in range(orders)], 0.95)
-    return Spiral(monotone, abs(net) / (2 * np.pi), float(explained.sum()), float(chance))
+    return Spiral(monotone, abs(net) / (2 * np.pi), float(chance))
 
 
 def cosine(x: ArrayLike, components: int | None = None) -> np.ndarray:
@@ -68,22 +65,16 @@ def cosine(x: ArrayLike, components: int | None = None) -> np.ndarray:
     return unit @ unit.T
 
 
-def neighbour_distance(
-    x: ArrayLike, neighbours: Sequence[int] = (1, 2, 5, 10, 20, 50), metric: Literal["cosine", "euclidean"] = "cosine"
-) -> np.ndarray:
+def neighbour_distance(x: ArrayLike, neighbours: Sequence[int]) -> np.ndarray:
     """The mean |i - j| between a position i and its K nearest neighbours j in the embedding, for each K.
 
-    The paper does not state the distance: cosine here, as in its heatmaps, or euclidean.
+    The paper does not state the distance: cosine here, as in its heatmaps.
     """
     points = _points(x)
     n = len(points)
     if not all(1 <= k < n for k in neighbours):
         raise SpecError(f"neighbour_distance: neighbours {list(neighbours)} of {n} positions; choose from 1 to {n - 1}")
-    if metric == "cosine":
-        apart = -cosine(points)
-    else:
-        size = (points**2).sum(axis=1)
-        apart = size[:, None] + size - 2 * points @ points.T
+    apart = -cosine(points)
     np.fill_diagonal(apart, np.inf)  # a position is not its own neighbour
     order = np.argsort(apart, axis=1, kind="stable")[:, : n - 1]
     distance = np.abs(order - np.arange(n)[:, None])  # (positions, rank of the neighbour)

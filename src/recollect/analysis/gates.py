@@ -13,21 +13,11 @@ def gate_traces(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def fusion(traces: pd.DataFrame) -> pd.DataFrame:
-    """One row per run, at its end: the mean gate of the `shallow` and of the `deep` half of its layers, and the rank
-    `correlation` of a gate's size with its depth (1: each layer more open than the one before; NaN where all are equal)."""
+    """One row per run, at its end: the mean gate of the `shallow` and of the `deep` half of its layers."""
     last = traces.loc[traces["step"] == traces.groupby("run")["step"].transform("max")]
     rows = []
     for run, layers in last.groupby("run", sort=False):
-        gates = layers.sort_values("layer")["gate"].reset_index(drop=True)
+        gates = layers.sort_values("layer")["gate"].to_numpy(float)
         half = len(gates) // 2
-        ranks = gates.rank()
-        related = ranks.corr(pd.Series(range(len(gates)), dtype=float)) if ranks.nunique() > 1 else float("nan")
-        rows.append(
-            {
-                "run": run,
-                "shallow": gates[:half].mean(),
-                "deep": gates[len(gates) - half :].mean(),
-                "correlation": related,
-            }
-        )
+        rows.append({"run": run, "shallow": gates[:half].mean(), "deep": gates[len(gates) - half :].mean()})
     return pd.DataFrame(rows)

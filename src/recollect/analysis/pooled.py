@@ -52,9 +52,7 @@ class Pool:
 def pool(samples: Iterable[Sequence[float]], bounded: bool = False) -> Pool | None:
     """The pool of samples of one number per seed; None where no sample has two seeds."""
     own = [_variance(sample, bounded) for sample in samples if len(sample) > 1]
-    own = [
-        one for one in own if one[0]
-    ] or own  # no variance at all says that seeds could not differ, as in a window of none
+    own = [one for one in own if one[0]] or own  # without any variance seeds could not differ, as in a window of none
     if not own:
         return None
     variances, degrees = (np.array(column, float) for column in zip(*own, strict=True))

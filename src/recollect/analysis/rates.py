@@ -5,13 +5,14 @@ validation rows at the end of training (on test rows where runs are older than v
 could be measured counts as accuracy 0. Among equally good rates the smallest is the best.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from recollect.analysis.groups import groups
+from recollect.analysis.intervals import bootstrap
 
 Rank = Callable[[pd.DataFrame], float | tuple[float, ...]]
 """From the runs at one learning rate to a key to sort by: the least is the best."""
@@ -25,6 +26,12 @@ def with_accuracy(runs: pd.DataFrame) -> pd.DataFrame:
 def mean_accuracy(runs: pd.DataFrame) -> float:
     """The mean accuracy of runs."""
     return float(np.mean(with_accuracy(runs)["accuracy"].to_numpy()))
+
+
+def at_rates(runs: pd.DataFrame, rates: Iterable[float]) -> pd.DataFrame:
+    """The runs at one of these learning rates, to 1 %."""
+    grid = np.asarray(list(rates), float)
+    return runs.loc[[bool(np.isclose(grid, lr, rtol=0.01).any()) for lr in runs["train.lr"]]]
 
 
 def best_rate(runs: pd.DataFrame, rank: Rank | None = None) -> float:
@@ -44,3 +51,24 @@ def at_best_rates(runs: pd.DataFrame, by: Sequence[str], rank: Rank | None = Non
     """The runs of each group that have the group's best learning rate."""
     kept = [group.loc[group["train.lr"] == best_rate(group, rank)] for _, group in groups(runs, by)]
     return pd.concat(kept) if kept else runs
+
+
+def at_best_rate(
+    runs: pd.DataFrame, by: Sequence[str] = ("configuration",), rates: Iterable[float] | None = None
+) -> pd.DataFrame:
+    """One row per group: its best learning rate `lr`, and accuracy there over seeds (mean, min, max, bootstrap low and high).
+
+    `rates`: the best among these only (to 1 %). `parameters` are included where the frame has them.
+    """
+    known = with_accuracy(runs)
+    rows = []
+    for values, group in groups(known if rates is None else at_rates(known, rates), by):
+        lr = best_rate(group)
+        found = group.loc[group["train.lr"] == lr, "accuracy"].to_numpy()
+        low, high = bootstrap(len(found), lambda draw, found=found: float(found[draw].mean()))
+        size = {"parameters": group["parameters"].iloc[0]} if "parameters" in group else {}
+        rows.append(
+            {**values, "lr": lr, "accuracy": found.mean(), "min": found.min(), "max": found.max(), "low": low, "high": high,
+             "seeds": len(found), "rates": group["train.lr"].nunique(), **size}
+        )  # fmt: skip
+    return pd.DataFrame(rows)

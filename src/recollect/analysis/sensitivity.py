@@ -12,8 +12,10 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from recollect.analysis.intervals import bootstrap, wilson
+from recollect.analysis.intervals import bootstrap, mean_curve, wilson
 
+Statistic = Callable[[np.ndarray, np.ndarray], float]
+"""Of ascending rates, and one number at each."""
 RANGE = (3e-4, 1e-1)
 """The default range of learning rates for sensitivity."""
 
@@ -55,11 +57,7 @@ def _numbers(runs: pd.DataFrame, column: str, otherwise: float | np.ndarray) -> 
 
 
 def _with_interval(
-    name: str,
-    runs: pd.DataFrame,
-    numbers: np.ndarray,
-    statistic: Callable[[np.ndarray, np.ndarray], float],
-    resamples: int,
+    name: str, runs: pd.DataFrame, numbers: np.ndarray, statistic: Statistic, resamples: int
 ) -> dict[str, float]:
     """A statistic of the rates and of the mean over seeds at each, and its bootstrap interval. `numbers` has one per run; not
     every seed need have been trained at every rate."""
@@ -72,13 +70,8 @@ def _with_interval(
     if np.isnan(values).all():
         return dict.fromkeys((name, f"{name}_low", f"{name}_high"), float("nan"))
 
-    whole = not np.isnan(values).any()
-
     def of(draw: np.ndarray) -> float:
-        if whole:  # several times faster
-            return statistic(rates, values[:, draw].mean(axis=1))
-        tried = ~np.isnan(values[:, draw]).all(axis=1)
-        return statistic(rates[tried], np.nanmean(values[tried][:, draw], axis=1))
+        return statistic(*mean_curve(rates, values, draw))
 
     low, high = bootstrap(len(seeds), of, resamples)
     return {name: of(np.arange(len(seeds))), f"{name}_low": low, f"{name}_high": high}

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from recollect.analysis.intervals import bootstrap
+from recollect.analysis.intervals import bootstrap, mean_curve
 from recollect.analysis.rates import best_rate, with_accuracy
 from recollect.analysis.sensitivity import beside_window
 
@@ -110,12 +110,10 @@ def windows(
     frame: pd.DataFrame,
     by: str = "configuration",
     threshold: float = THRESHOLD,
-    of_best: bool = False,
     resamples: int = 1000,
 ) -> pd.DataFrame:
     """One row per model: the window of its mean curve over seeds, and how it varies with the seeds.
 
-    `of_best`: the threshold is that share of the model's own best mean accuracy, not an accuracy.
     Columns: those of `Window`; `best_lr`, the best learning rate (analysis/rates.py), and `best`, the mean accuracy there;
     `seed_min`, `seed_max`, narrowest and widest window of a single seed, in decades; `interval_low`, `interval_high`, a 95 %
     bootstrap interval of the mean curve's window, over seeds (NaN with a single seed); `checkpoint_decades`, `checkpoint_low`,
@@ -125,15 +123,18 @@ def windows(
     for name, group in with_accuracy(frame).groupby(by, sort=False):
         table = group.pivot_table(index="train.lr", columns="train.seed", values="accuracy", aggfunc="mean")
         rates, values = table.index.to_numpy(float), table.to_numpy(float)  # NaN where a search did not try a seed
-        mean = np.nanmean(values, axis=1)
-        goal = threshold * mean.max() if of_best else threshold
-        single = [_window_where_known(rates, column, goal).decades for column in values.T]
-        interval, best_lr = _bootstrap(rates, values, goal, resamples), best_rate(group)
-        checkpoint = _checkpoint_window(group, goal)
+        mean, seeds = np.nanmean(values, axis=1), values.shape[1]
+
+        def decades(draw: Sequence[int] | np.ndarray, rates: np.ndarray = rates, values: np.ndarray = values) -> float:
+            return window(*mean_curve(rates, values, draw), threshold).decades
+
+        single = [decades([seed]) for seed in range(seeds)]
+        interval, best_lr = bootstrap(seeds, decades, resamples), best_rate(group)
+        checkpoint = _checkpoint_window(group, threshold)
         rows.append(
-            {by: name, **vars(window(rates, mean, goal)), **beside_window(group, resamples),
-             "best_lr": best_lr, "best": float(mean[rates == best_lr][0]), "threshold": goal,
-             "seeds": values.shape[1], "rates": len(rates), "seed_min": min(single), "seed_max": max(single),
+            {by: name, **vars(window(rates, mean, threshold)), **beside_window(group, resamples),
+             "best_lr": best_lr, "best": float(mean[rates == best_lr][0]), "threshold": threshold,
+             "seeds": seeds, "rates": len(rates), "seed_min": min(single), "seed_max": max(single),
              "interval_low": interval[0], "interval_high": interval[1],
              "checkpoint_decades": checkpoint.decades, "checkpoint_low": checkpoint.low, "checkpoint_high": checkpoint.high}
         )  # fmt: skip
@@ -147,29 +148,8 @@ def decades_text(row: Mapping[str, Any]) -> str:
 
 def _checkpoint_window(runs: pd.DataFrame, threshold: float) -> Window:
     """The window of the best accuracy that each run had at any measurement, or of the last one where no other is known."""
-    best = (
-        runs["accuracy"]
-        if "best_accuracy" not in runs
-        else runs["best_accuracy"].astype(float).fillna(runs["accuracy"])
-    )
+    best = runs["accuracy"]
+    if "best_accuracy" in runs:
+        best = runs["best_accuracy"].astype(float).fillna(best)
     table = runs.assign(best=best).pivot_table(index="train.lr", values="best", aggfunc="mean")
     return window(table.index.to_numpy(float), table["best"].to_numpy(float), threshold)
-
-
-def _window_where_known(rates: np.ndarray, accuracy: np.ndarray, threshold: float) -> Window:
-    known = ~np.isnan(accuracy)
-    return window(rates[known], accuracy[known], threshold)
-
-
-def _bootstrap(rates: np.ndarray, values: np.ndarray, threshold: float, resamples: int) -> tuple[float, float]:
-    """A 95 % interval of the mean curve's width, seeds drawn with replacement."""
-
-    whole = not np.isnan(values).any()
-
-    def width(draw: np.ndarray) -> float:
-        if whole:  # several times faster
-            return window(rates, values[:, draw].mean(axis=1), threshold).decades
-        tried = ~np.isnan(values[:, draw]).all(axis=1)
-        return window(rates[tried], np.nanmean(values[tried][:, draw], axis=1), threshold).decades
-
-    return bootstrap(values.shape[1], width, resamples)

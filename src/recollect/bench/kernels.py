@@ -242,7 +242,7 @@ CASES = {
     "gated_delta_rule": Case(
         lambda s: [*_qkv(s), *_gates(s, "beta", "decay")], delta_rule_definition, delta_rule, wide=(3, 4)
     ),
-    "kda": Case(lambda s: [*_qkv(s), *_gates(s, "beta", "decays")], _kda_definition, kda, wide=(3, 4), triton=False),
+    "kda": Case(lambda s: [*_qkv(s), *_gates(s, "beta", "decays")], _kda_definition, kda, wide=(3, 4)),
     "gated_linear_attention": Case(
         lambda s: [*_qkv(s), *_gates(s, "decays")], gated_linear_attention_definition, gated_linear_attention, wide=(3,),
         triton=False,

@@ -52,12 +52,8 @@ class Shape:
         task = {"kind": "mqar", "length": self.length, "pairs": self.pairs, "vocab": self.vocab}
         model = {"mixer": self.mixer, "width": self.width, "layers": self.layers, "mlp": self.mlp}
         train = {"steps": 10_000, "batch": self.batch, "precision": self.precision, "optimiser": self.optimiser}
-        return [
-            RunSpec.model_validate(
-                {"task": task, "model": model, "train": train | {"lr": 1e-4 * (i + 1), "seed": i % 3}}
-            )
-            for i in range(members)
-        ]
+        trains = [train | {"lr": 1e-4 * (i + 1), "seed": i % 3} for i in range(members)]
+        return [RunSpec.model_validate({"task": task, "model": model, "train": one}) for one in trains]
 
 
 @dataclass(frozen=True)

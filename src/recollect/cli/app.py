@@ -7,11 +7,12 @@ import sys
 import textwrap
 import threading
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.text import Text
+from typer import Option
 
 import recollect
 from recollect.spec import Stopped, UserError
@@ -55,9 +56,8 @@ def _escape(letter: str) -> str:
     return letter.encode("unicode_escape").decode()
 
 
-console = _Plain(
-    highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 160
-)  # a file has room
+_WIDTH = None if sys.stdout.isatty() else 160  # a file has room
+console = _Plain(highlight=False, markup=False, emoji=False, width=_WIDTH)
 problems = _Plain(stderr=True, highlight=False, markup=False, emoji=False)
 
 
@@ -66,14 +66,21 @@ def main() -> None:
     before = set(threading.enumerate())
     try:
         _main()
+    except KeyboardInterrupt:  # another one, before a stop could be reported
+        os._exit(130)
     except SystemExit as end:
         if all(thread.daemon for thread in set(threading.enumerate()) - before):
             raise
-        atexit._run_exitfuncs()
-        with suppress(OSError):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(end.code if isinstance(end.code, int) else bool(end.code))
+        _end(end.code if isinstance(end.code, int) else int(bool(end.code)))
+
+
+def _end(code: int) -> NoReturn:
+    """End without waiting for threads."""
+    atexit._run_exitfuncs()
+    with suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def _main() -> None:
@@ -88,11 +95,9 @@ def _main() -> None:
         sys.stdout.flush()  # reports a full disk here, and not in the interpreter when it ends
         sys.exit(code)
     except (KeyboardInterrupt, typer.Abort):
-        problems.print("stopped; what has ended is saved, and the same command continues from here")
-        sys.exit(130)
+        _stop("stopped; what has ended is saved, and the same command continues from here", 130)
     except Stopped as stop:
-        problems.print(str(stop), soft_wrap=True)
-        sys.exit(stop.exit_code)
+        _stop(str(stop), stop.exit_code)
     except UserError as error:
         _refuse(str(error), error.exit_code)
     except BrokenPipeError:
@@ -126,9 +131,7 @@ def _called() -> int | None:
     try:
         return app(standalone_mode=False)
     except SystemExit as end:
-        if isinstance(
-            end.__context__, BrokenPipeError
-        ):  # typer and rich end so where nobody reads on, as after `| head`
+        if isinstance(end.__context__, BrokenPipeError):  # typer and rich end so where nobody reads on: `| head`
             raise end.__context__ from None
         _refuse(f"code that is not recollect's called sys.exit({end.code!r})", 1)
 
@@ -138,13 +141,27 @@ def _refuse(message: str, code: int) -> None:
     sys.exit(code)
 
 
+def _stop(message: str, code: int) -> NoReturn:
+    """Say that a command was stopped, and end with its exit code whatever signals still come."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    problems.print(message, soft_wrap=True)
+    _end(code)
+
+
 def _drop_output() -> None:
     """Let go of what could not be written, which would be tried again, and complained about, at the end."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def help_alone(context: typer.Context) -> None:
+def group(name: str, about: str) -> typer.Typer:
+    """A new group of commands."""
+    made = typer.Typer(callback=_help_alone, invoke_without_command=True, help=about)
+    app.add_typer(made, name=name)
+    return made
+
+
+def _help_alone(context: typer.Context) -> None:
     """Print the help of a group that was called without a command, and end."""
     if context.invoked_subcommand is None:
         console.print(context.get_help())
@@ -153,11 +170,10 @@ def help_alone(context: typer.Context) -> None:
 
 @app.callback(invoke_without_command=True)
 def _recollect(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    context: typer.Context, version: Annotated[bool, Option("--version", help="Print the version.")] = False
 ) -> None:
     """How well, how fast and how reliably does a sequence model learn to recall from its context?"""
     if version:
         console.print(f"recollect {recollect.__version__}")
         raise typer.Exit
-    help_alone(context)
+    _help_alone(context)

@@ -3,42 +3,28 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
-from recollect.cli.options import (
-    DEFAULT_STORE,
-    CohortOption,
-    DeviceOption,
-    StopAfterOption,
-    StoreOption,
-    WorkersOption,
-    completes,
-    duration,
-    tell_failed,
-    tell_trained,
-)
+from recollect.cli.options import Training, completes, tell, trains
 
 TASKS = ("mqar-64-4", "mqar-128-8", "ngram", "position", "copy", "probe", "probe-2")
 
 
 @app.command()
+@trains
 def atlas(
+    training: Training,
     task: Annotated[
-        str | None, typer.Argument(help=f"{', '.join(TASKS)}; left out: all of them.", autocompletion=completes(TASKS))
+        str | None, Argument(help=f"{', '.join(TASKS)}; left out: all of them.", autocompletion=completes(TASKS))
     ] = None,
-    scale: Annotated[str, typer.Option(help="medium (for a GPU) or tiny (for two CPU cores).")] = "medium",
-    train: Annotated[bool, typer.Option("--train", help="Train what the store does not have yet.")] = False,
+    scale: Annotated[str, Option(help="medium (for a GPU) or tiny (for two CPU cores).")] = "medium",
+    train: Annotated[bool, Option("--train", help="Train what the store does not have yet.")] = False,
     to: Annotated[
         Path | None,
-        typer.Option(help="Write the store's runs of the atlas into this table, and show it.", metavar="TABLE.csv"),
+        Option(help="Write the store's runs of the atlas into this table, and show it.", metavar="TABLE.csv"),
     ] = None,
-    hardware: Annotated[str, typer.Option(help="With --to: what the runs were trained on.")] = "",
-    store: StoreOption = DEFAULT_STORE,
-    device: DeviceOption = "auto",
-    workers: WorkersOption = 0,
-    cohort: CohortOption = 0,
-    stop_after: StopAfterOption = "",
+    hardware: Annotated[str, Option(help="With --to: what the runs were trained on.")] = "",
 ) -> None:
     """Every known mixer on a few recall tasks: learning-rate windows, best rates, steps to learn, sizes.
 
@@ -48,22 +34,17 @@ def atlas(
     from recollect.probing.atlas import NAMES, atlas_study
     from recollect.probing.overview import overview
     from recollect.probing.reference import TABLE, about, collect, read_table
-    from recollect.study.progress import Progress
     from recollect.study.run import expand, run
 
+    store = training["store"]
     studies = [atlas_study(name, scale) for name in ([task] if task else NAMES)]  # pyright: ignore[reportArgumentType]
     if train:
-        outcome = run(
-            expand(studies), store=store, device=device, workers=workers, cohort=cohort, progress=Progress(console),
-            stop_after=duration(stop_after),
-        )  # fmt: skip
-        tell_trained(outcome)
-        tell_failed(outcome)
-        console.print(f"Next: recollect atlas --store {store} --to TABLE.csv", markup=False)
+        tell(run(expand(studies), **training))
+        console.print(f"Next: recollect atlas --store {store} --to TABLE.csv")
         return
     if to:
         for name, runs in collect([store], to, hardware).items():
-            console.print(f"{name}: {runs} runs written to {to}", markup=False)
+            console.print(f"{name}: {runs} runs written to {to}")
     table, made = read_table(to or TABLE), about(to or TABLE)
     for study in studies:
         rows = table.loc[table["study"] == study.name]

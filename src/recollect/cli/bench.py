@@ -1,40 +1,39 @@
 """`recollect bench`: how fast this machine trains."""
 
 from itertools import product
-from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
-from recollect.cli.options import DeviceOption, complete_mixer
+from recollect.cli.options import DeviceOption, ToFileOption, complete_mixer, write_too
 from recollect.spec import SpecError
 
 
 @app.command()
 def bench(
     mixers: Annotated[
-        list[str] | None, typer.Argument(help="Mixers to time; left out: attention.", autocompletion=complete_mixer)
+        list[str] | None, Argument(help="Mixers to time; left out: attention.", autocompletion=complete_mixer)
     ] = None,
     device: DeviceOption = "auto",
-    width: Annotated[int, typer.Option(min=1)] = 64,
-    length: Annotated[int, typer.Option(min=2, help="Tokens of a row of MQAR.")] = 64,
-    pairs: Annotated[int, typer.Option(min=1)] = 4,
-    batch: Annotated[int, typer.Option(min=1)] = 512,
-    vocab: Annotated[int, typer.Option(min=4)] = 8192,
-    layers: Annotated[int, typer.Option(min=1)] = 2,
+    width: Annotated[int, Option(min=1)] = 64,
+    length: Annotated[int, Option(min=2, help="Tokens of a row of MQAR.")] = 64,
+    pairs: Annotated[int, Option(min=1)] = 4,
+    batch: Annotated[int, Option(min=1)] = 512,
+    vocab: Annotated[int, Option(min=4)] = 8192,
+    layers: Annotated[int, Option(min=1)] = 2,
     mlp: Annotated[
-        str, typer.Option(help="What follows each mixer: gelu, swiglu, or none as in Mamba's own block.")
+        str, Option(help="What follows each mixer: gelu, swiglu, or none as in Mamba's own block.")
     ] = "gelu",
     cohort: Annotated[
-        list[int] | None, typer.Option(help="A cohort size, as often as wanted. Default: 1 4 12 36 128.")
+        list[int] | None, Option(help="A cohort size, as often as wanted. Default: 1 4 12 36 128.")
     ] = None,
     optimiser: Annotated[
-        list[str] | None, typer.Option(help="An optimiser, as often as wanted, or all. Default: adamw.")
+        list[str] | None, Option(help="An optimiser, as often as wanted, or all. Default: adamw.")
     ] = None,
-    precision: Annotated[str, typer.Option(help="float32 or bfloat16; auto: bfloat16 on a GPU.")] = "auto",
-    compiled: Annotated[bool, typer.Option("--compile/--no-compile", help="Compile on a GPU.")] = True,
-    to: Annotated[Path | None, typer.Option(help="Write the table to this .csv, .parquet or .json file too.")] = None,
+    precision: Annotated[str, Option(help="float32 or bfloat16; auto: bfloat16 on a GPU.")] = "auto",
+    compiled: Annotated[bool, Option("--compile/--no-compile", help="Compile on a GPU.")] = True,
+    to: ToFileOption = None,
 ) -> None:
     """Milliseconds per run and step, for cohorts of several sizes beside one run at a time; memory, roofline, shares."""
     import pandas as pd
@@ -43,7 +42,6 @@ def bench(
     from recollect.bench.timing import Row, Shape, ceilings
     from recollect.bench.timing import bench as measure
     from recollect.cli.tables import bench_table
-    from recollect.store.frames import write
     from recollect.train.device import choose_device
     from recollect.train.optimisers import OPTIMISERS
 
@@ -69,9 +67,7 @@ def bench(
                 console.print(f"  {row.mixer}, {label}: {row.ms:.3f} ms per run and step")
     frame = pd.DataFrame([vars(row) for row in rows], columns=Row.columns())
     console.print(bench_table(frame))
-    if to is not None:
-        write(frame, to)
-        console.print(f"{len(frame)} rows written to {to}")
+    write_too(frame, to)
 
 
 def _name(device) -> str:

@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
 from recollect.cli.options import TrustOption
 
-StoreArgument = Annotated[Path, typer.Argument(metavar="STORE.sqlite", help="The results file.")]
+StoreArgument = Annotated[Path, Argument(metavar="STORE.sqlite", help="The results file.")]
 STYLES = {"ok": "green", "note": "yellow", "wrong": "bold red"}
 
 
@@ -30,16 +31,16 @@ def check(store: StoreArgument, trust: TrustOption = False) -> None:
 
 
 @app.command()
-def backup(store: StoreArgument, to: Annotated[Path, typer.Option(metavar="FILE", help="The file to make.")]) -> None:
+def backup(store: StoreArgument, to: Annotated[Path, Option(metavar="FILE", help="The file to make.")]) -> None:
     """Copy a store as it is at one moment, also while a study runs. Weights and checkpoints lie beside it."""
-    from recollect.store.backup import backup as copy
+    from recollect.store.repair import backup as copy
 
     made = copy(store, to)
     console.print(f"{store} as it is now: {to} ({made.stat().st_size / 1e6:.1f} MB)")
 
 
 @app.command()
-def repair(store: StoreArgument, to: Annotated[Path, typer.Option(metavar="FILE", help="The store to make.")]) -> None:
+def repair(store: StoreArgument, to: Annotated[Path, Option(metavar="FILE", help="The store to make.")]) -> None:
     """Write what can be read of a damaged store to a new one; the old one is not touched."""
     from recollect.store.repair import repair as save
 

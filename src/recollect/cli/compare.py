@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
-from recollect.cli.options import DEFAULT_STORE, StoreOption, WhereOption
+from recollect.cli.options import DEFAULT_STORE, StoreOption, ToFileOption, WhereOption, write_too
 from recollect.spec import SpecError
 
 PANELS = 12
@@ -15,12 +15,12 @@ PANELS = 12
 
 @app.command()
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="A study of the store, a store's file, or FILE:STUDY.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="What to compare it with.")],
+    a: Annotated[str, Argument(metavar="A", help="A study of the store, a store's file, or FILE:STUDY.")],
+    b: Annotated[str, Argument(metavar="B", help="What to compare it with.")],
     store: StoreOption = DEFAULT_STORE,
     where: WhereOption = None,
-    to: Annotated[Path | None, typer.Option(help="The picture: a .pdf, .svg or .png file.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the table to this .csv, .parquet or .json file too.")] = None,
+    to: Annotated[Path | None, Option(help="The picture: a .pdf, .svg or .png file.")] = None,
+    csv: ToFileOption = None,
 ) -> None:
     """Accuracy, best rate and window of each configuration in two studies or stores, and their difference."""
     from recollect.analysis.columns import where as chosen
@@ -28,7 +28,6 @@ def compare(
     from recollect.cli.tables import beside_table
     from recollect.figures.panels import lines_figure, mean_and_range
     from recollect.figures.plot import save_as
-    from recollect.store.frames import write
     from recollect.study.stored import one_side
 
     (first, ours), (second, theirs) = (one_side(word, store) for word in (a, b))
@@ -40,9 +39,7 @@ def compare(
     console.print(beside_table(found.table, first, second))
     for name, (mine, other) in found.differ.items():
         console.print(f"{name}: {mine} in {first}, {other} in {second}")
-    if csv is not None:
-        write(found.table, csv)
-        console.print(f"{len(found.table)} rows written to {csv}")
+    write_too(found.table, csv)
     if to is None:
         return
     apart = found.table.assign(apart=found.table["difference"].abs())

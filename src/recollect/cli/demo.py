@@ -2,22 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from recollect.cli.app import app, console
-from recollect.cli.options import (
-    DEFAULT_STORE,
-    AddressOption,
-    CohortOption,
-    DeviceOption,
-    ExecutorOption,
-    RetryOption,
-    StoreOption,
-    WorkersOption,
-    show_windows,
-    tell_failed,
-    tell_trained,
-)
+from recollect.cli.options import Training, show_windows, tell, trains
 
 if TYPE_CHECKING:
     from recollect.study.spec import Study
@@ -47,32 +35,20 @@ MIXERS = [{"kind": "attention", "conv": "k"}, "deltanet", {"kind": "mamba2", "st
 
 
 @app.command()
+@trains
 def demo(
-    store: StoreOption = DEFAULT_STORE,
-    device: DeviceOption = "auto",
-    cohort: CohortOption = 0,
-    executor: ExecutorOption = "local",
-    address: AddressOption = "auto",
-    workers: WorkersOption = 0,
-    retry: RetryOption = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Four rates, one seed and 60 steps, in under a minute.")
-    ] = False,
+    training: Training,
+    quick: Annotated[bool, Option("--quick", help="Four rates, one seed and 60 steps, in under a minute.")] = False,
 ) -> None:
     """A learning-rate sweep of three mixers in a few minutes, and the picture of their windows."""
-    from recollect.study.progress import Progress
     from recollect.study.run import run
 
     console.print(QUICK if quick else INTRODUCTION)
-    outcome = run(
-        demo_study(quick), store=store, executor=executor, device=device, workers=workers, cohort=cohort,
-        progress=Progress(console), options={"address": address}, retry=retry,
-    )  # fmt: skip
-    tell_trained(outcome)
-    tell_failed(outcome)
+    outcome = run(demo_study(quick), **training)
+    tell(outcome)
     show_windows(outcome, TITLE)
     if not quick:
-        console.print(NEXT.format(store=store))
+        console.print(NEXT.format(store=training["store"]))
 
 
 def demo_study(quick: bool = False) -> "Study":

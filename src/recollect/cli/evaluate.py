@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
 from recollect.cli.options import DeviceOption, TrustOption
@@ -13,33 +13,32 @@ from recollect.spec.output import output_errors
 
 @app.command()
 def evaluate(
-    folder: Annotated[Path | None, typer.Argument(help="A folder that `recollect export` made.")] = None,
+    folder: Annotated[Path | None, Argument(help="A folder that `recollect export` made.")] = None,
     hf: Annotated[
-        str,
-        typer.Option(metavar="MODEL", help="A local Hugging Face folder instead, or org/name of a model of the Hub."),
+        str, Option(metavar="MODEL", help="A local Hugging Face folder instead, or org/name of a model of the Hub.")
     ] = "",
     task: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="copy, ngram, phonebook, ar; needle: all needles in a haystack, or needle_single_1 and others; own: what an "
             "exported model was trained on. Again for more."
         ),
     ] = None,
     length: Annotated[
         list[int] | None,
-        typer.Option(
+        Option(
             min=1, help="Words to copy, words of the n-gram's text or the haystack, entries, or pairs. Again for more."
         ),
     ] = None,
-    shots: Annotated[int, typer.Option(min=0, help="Solved examples before the question.")] = 2,
-    rows: Annotated[int, typer.Option(min=1, help="Questions of each task and length.")] = 128,
-    form: Annotated[str, typer.Option(help="text or tokens. Left out: text where there is a tokenizer.")] = "",
-    seed: Annotated[int, typer.Option(help="Which questions.")] = 0,
+    shots: Annotated[int, Option(min=0, help="Solved examples before the question.")] = 2,
+    rows: Annotated[int, Option(min=1, help="Questions of each task and length.")] = 128,
+    form: Annotated[str, Option(help="text or tokens. Left out: text where there is a tokenizer.")] = "",
+    seed: Annotated[int, Option(help="Which questions.")] = 0,
     trust: TrustOption = False,
     device: DeviceOption = "auto",
-    precision: Annotated[str, typer.Option(help="Of a Hugging Face model: float32, bfloat16 or float16.")] = "float32",
+    precision: Annotated[str, Option(help="Of a Hugging Face model: float32, bfloat16 or float16.")] = "float32",
     to: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write accuracy.csv, positions.csv and the picture there.")
+        Path | None, Option(metavar="DIR", help="Write accuracy.csv, positions.csv and the picture there.")
     ] = None,
 ) -> None:
     """How well a finished language model recalls from its context: by task and length, with no training."""

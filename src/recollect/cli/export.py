@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE, StoreOption, TrustOption
@@ -11,11 +11,11 @@ from recollect.cli.options import DEFAULT_STORE, StoreOption, TrustOption
 
 @app.command()
 def export(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of it.")],
-    to: Annotated[Path, typer.Option(help="The folder to make.")],
+    run: Annotated[str, Argument(metavar="RUN", help="A run's id, or the beginning of it.")],
+    to: Annotated[Path, Option(help="The folder to make.")],
     store: StoreOption = DEFAULT_STORE,
     trust: TrustOption = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto: as the run was trained.")] = "auto",
+    device: Annotated[str, Option(help="cpu, cuda, cuda:1, or auto: as the run was trained.")] = "auto",
 ) -> None:
     """A trained model as a folder: weights, specification, and an example that loads it.
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE, StoreOption
@@ -10,10 +10,10 @@ from recollect.cli.options import DEFAULT_STORE, StoreOption
 
 @app.command()
 def failures(
-    run: Annotated[str, typer.Argument(help="A run's id, or the beginning of it; left out: all.")] = "",
+    run: Annotated[str, Argument(help="A run's id, or the beginning of it; left out: all.")] = "",
     store: StoreOption = DEFAULT_STORE,
-    traceback: Annotated[bool, typer.Option("--traceback", help="Print the whole traceback of each error.")] = False,
-    ended: Annotated[bool, typer.Option("--ended", help="Also of runs that have ended since.")] = False,
+    traceback: Annotated[bool, Option("--traceback", help="Print the whole traceback of each error.")] = False,
+    ended: Annotated[bool, Option("--ended", help="Also of runs that have ended since.")] = False,
 ) -> None:
     """The last error of each run that failed; each error once, with the runs that had it."""
     from recollect.spec import SpecError

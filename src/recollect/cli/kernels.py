@@ -1,24 +1,24 @@
 """`recollect kernels`: which kernels are installed, and whether they are right here."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
-from recollect.cli.options import DeviceOption
+from recollect.cli.options import DeviceOption, ToFileOption, write_too
 from recollect.spec import SpecError, nearest
 
 
 @app.command()
 def kernels(
-    ops: Annotated[list[str] | None, typer.Argument(help="Ops to check; left out: all.")] = None,
+    ops: Annotated[list[str] | None, Argument(help="Ops to check; left out: all.")] = None,
     device: DeviceOption = "auto",
-    rows: Annotated[int, typer.Option(min=1)] = 8,
-    length: Annotated[int, typer.Option(min=1, help="Tokens per row.")] = 256,
-    heads: Annotated[int, typer.Option(min=1)] = 2,
-    dim: Annotated[int, typer.Option(min=1, help="Channels per head.")] = 64,
-    to: Annotated[Path | None, typer.Option(help="Write the table to this .csv, .parquet or .json file too.")] = None,
+    rows: Annotated[int, Option(min=1)] = 8,
+    length: Annotated[int, Option(min=1, help="Tokens per row.")] = 256,
+    heads: Annotated[int, Option(min=1)] = 2,
+    dim: Annotated[int, Option(min=1, help="Channels per head.")] = 64,
+    to: ToFileOption = None,
 ) -> None:
     """Check kernels (ours, flash-linear-attention's, mamba-ssm's) against definitions in float64, and time them.
 
@@ -29,7 +29,6 @@ def kernels(
 
     from recollect.bench.kernels import CASES, Size, check
     from recollect.cli.tables import kernels_table
-    from recollect.store.frames import write
     from recollect.train.device import choose_device
 
     for op in ops or []:
@@ -42,9 +41,7 @@ def kernels(
             found += check(op, place, Size(rows, length, heads, dim))
     frame = pd.DataFrame([vars(row) for row in found])
     console.print(kernels_table(frame))
-    if to is not None:
-        write(frame, to)
-        console.print(f"{len(frame)} rows written to {to}")
+    write_too(frame, to)
     if any(row.verdict in ("wrong", "fails") for row in found):
         raise typer.Exit(1)
 

@@ -2,9 +2,11 @@
 
 import inspect
 from collections.abc import Callable, Iterable
+from functools import partial
+from importlib import import_module
 from typing import Annotated, Any
 
-import typer
+from typer import Argument
 
 from recollect.cli.app import app, console
 from recollect.cli.options import completes
@@ -18,7 +20,7 @@ Line = tuple[str, str, str]
 def list_names(
     what: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="What to list; left out: what can be listed.",
             autocompletion=lambda incomplete: completes(KINDS)(incomplete),
         ),
@@ -41,8 +43,9 @@ def list_names(
     console.print(table)
 
 
-def _of_specs(registry: Any) -> Iterable[Line]:
-    """Names of a registry of specifications: tasks, optimisers, schedules."""
+def _of_specs(module: str, attribute: str) -> Iterable[Line]:
+    """Names of a registry of specifications."""
+    registry = getattr(import_module(module), attribute)
     for name in registry:
         cls = registry.find(name)
         yield name, _first(cls.__doc__), _fields(cls)
@@ -69,12 +72,6 @@ def _mixers() -> Iterable[Line]:
         yield name, _first(cls.__doc__), ", ".join(shown)
 
 
-def _tasks() -> Iterable[Line]:
-    from recollect.tasks import TASKS
-
-    return _of_specs(TASKS)
-
-
 def _presets() -> Iterable[Line]:
     from recollect.sources import SOURCES
 
@@ -94,18 +91,6 @@ def _protocols() -> Iterable[Line]:
         made = PROTOCOLS.find(name)
         fields = made(as_task({"kind": "mqar"}))
         yield name, _first(made.__doc__), ", ".join(f"{field}={value}" for field, value in fields.items())
-
-
-def _optimisers() -> Iterable[Line]:
-    from recollect.train.optimisers import OPTIMISERS
-
-    return _of_specs(OPTIMISERS)
-
-
-def _schedules() -> Iterable[Line]:
-    from recollect.train.schedules import SCHEDULES
-
-    return _of_specs(SCHEDULES)
 
 
 def _papers() -> Iterable[Line]:
@@ -129,6 +114,12 @@ def _first(text: str | None) -> str:
 
 
 KINDS: dict[str, Callable[[], Iterable[Line]]] = {
-    "mixers": _mixers, "tasks": _tasks, "presets": _presets, "protocols": _protocols, "optimisers": _optimisers,
-    "schedules": _schedules, "papers": _papers, "views": _views,
-}  # fmt: skip
+    "mixers": _mixers,
+    "tasks": partial(_of_specs, "recollect.tasks", "TASKS"),
+    "presets": _presets,
+    "protocols": _protocols,
+    "optimisers": partial(_of_specs, "recollect.train.optimisers", "OPTIMISERS"),
+    "schedules": partial(_of_specs, "recollect.train.schedules", "SCHEDULES"),
+    "papers": _papers,
+    "views": _views,
+}

@@ -2,39 +2,22 @@
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
-from recollect.cli.options import (
-    DEFAULT_STORE,
-    CohortOption,
-    DeviceOption,
-    StopAfterOption,
-    StoreOption,
-    WorkersOption,
-    complete_mixer,
-    duration,
-    named,
-    tell_failed,
-    tell_trained,
-)
+from recollect.cli.options import Training, complete_mixer, named, tell_failed, tell_trained, trains
 
 
 @app.command()
+@trains
 def mad(
+    training: Training,
     mixer: Annotated[
-        str, typer.Argument(metavar="MIXER", help="A mixer's name, or FILE.py:NAME.", autocompletion=complete_mixer)
+        str, Argument(metavar="MIXER", help="A mixer's name, or FILE.py:NAME.", autocompletion=complete_mixer)
     ],
-    options: Annotated[list[str] | None, typer.Argument(help="Options of its constructor, as name=value.")] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="The baseline of each task only: 36 runs instead of 396.")
-    ] = False,
-    plan_only: Annotated[bool, typer.Option("--plan", help="Only say what it will cost.")] = False,
-    store: StoreOption = DEFAULT_STORE,
-    device: DeviceOption = "auto",
-    workers: WorkersOption = 0,
-    cohort: CohortOption = 0,
-    stop_after: StopAfterOption = "",
+    options: Annotated[list[str] | None, Argument(help="Options of its constructor, as name=value.")] = None,
+    quick: Annotated[bool, Option("--quick", help="The baseline of each task only: 36 runs instead of 396.")] = False,
+    plan_only: Annotated[bool, Option("--plan", help="Only say what it will cost.")] = False,
 ) -> None:
     """A mixer's accuracy on MAD's six tasks and its score, beside what papers report. Stopped, the same command continues.
 
@@ -42,30 +25,25 @@ def mad(
     three learning rates and two weight decays. It is meant for a GPU.
     """
     from recollect.cli.tables import mad_table, reproduction_plan_table
-    from recollect.papers.mad2024.settings import accuracies, mixer_studies
+    from recollect.papers.mad2024 import accuracies, mixer_studies
     from recollect.store.store import Store
     from recollect.study.cost import kind_of
     from recollect.study.plan import make_plan
-    from recollect.study.progress import Progress
-    from recollect.study.run import expand
-    from recollect.study.run import run as train
+    from recollect.study.run import expand, run
     from recollect.train.device import choose_device, has_bfloat16
 
     studies, spec = mixer_studies({"kind": mixer, **named(options)}, quick)
-    on = (
-        device if plan_only and device != "auto" else choose_device(device)
-    )  # a GPU can be planned for where there is none
+    store, device = training["store"], training["device"]
+    elsewhere = plan_only and device != "auto"  # a plan may be for a GPU that is not here
+    on = device if elsewhere else choose_device(device)
     known = Store(store) if store.exists() else None
     short = has_bfloat16(on) or (plan_only and kind_of(on) == "cuda")
     grids = expand(studies, precision=lambda study: "bfloat16" if short else "float32")
-    planned = {grid.study.name: make_plan(grid, known, on, cohort) for grid in grids}
+    planned = {grid.study.name: make_plan(grid, known, on, training["cohort"]) for grid in grids}
     console.print(reproduction_plan_table(f"MAD with {mixer}", planned, on))
     if plan_only:
         return
-    outcome = train(
-        grids, store=store, device=device, workers=workers, cohort=cohort, progress=Progress(console),
-        stop_after=duration(stop_after),
-    )  # fmt: skip
+    outcome = run(grids, **training)
     tell_trained(outcome)
     console.print(mad_table(accuracies(outcome.results("all")), spec.kind, quick))
     console.print(f"The numbers: recollect results {outcome.names[0]} --store {store}")

@@ -3,18 +3,19 @@
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE, StoreOption
 from recollect.spec import SpecError
 
-SureOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+SureOption = Annotated[bool, Option("--yes", help="Do not ask.")]
 
 
 @app.command()
 def rename(
-    old: Annotated[str, typer.Argument(metavar="STUDY", help="A study's name.")],
-    new: Annotated[str, typer.Argument(metavar="NAME", help="Its new name.")],
+    old: Annotated[str, Argument(metavar="STUDY", help="A study's name.")],
+    new: Annotated[str, Argument(metavar="NAME", help="Its new name.")],
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Give a study of the store another name; nothing is trained again."""
@@ -27,10 +28,10 @@ def rename(
 
 @app.command()
 def remove(
-    names: Annotated[list[str], typer.Argument(metavar="STUDY|RUN...", help="Names of studies, or ids of runs.")],
+    names: Annotated[list[str], Argument(metavar="STUDY|RUN...", help="Names of studies, or ids of runs.")],
     store: StoreOption = DEFAULT_STORE,
     with_runs: Annotated[
-        bool, typer.Option("--with-runs", help="Also remove the results of runs that no other study has.")
+        bool, Option("--with-runs", help="Also remove the results of runs that no other study has.")
     ] = False,
     yes: SureOption = False,
 ) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE, StoreOption
@@ -11,7 +11,7 @@ from recollect.cli.options import DEFAULT_STORE, StoreOption
 
 @app.command()
 def merge(
-    others: Annotated[list[Path], typer.Argument(metavar="OTHER.sqlite...", help="The stores to bring in.")],
+    others: Annotated[list[Path], Argument(metavar="OTHER.sqlite...", help="The stores to bring in.")],
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Bring the results of other stores into one; a run that both have is kept once."""

@@ -1,12 +1,15 @@
 """Options and arguments that several commands share, and how the shell completes them."""
 
+import inspect
 import re
 from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from typer import Option
 
 from recollect.cli.app import console, problems
 from recollect.mixers import MIXERS
@@ -18,6 +21,8 @@ from recollect.study.executors import EXECUTORS
 from recollect.tasks import TASKS
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from recollect.study.outcome import Outcome
 
 __all__ = ["DEFAULT_STORE"]
@@ -36,75 +41,75 @@ def completes(names: Iterable[str]) -> Callable[[str], list[str]]:
 
 complete_mixer, complete_task, complete_paper = completes(MIXERS), completes(TASKS), completes(PAPERS)
 
-StoreOption = Annotated[Path, typer.Option("--store", envvar="RECOLLECT_STORE", help="The results file.")]
+StoreOption = Annotated[Path, Option("--store", envvar="RECOLLECT_STORE", help="The results file.")]
 DeviceOption = Annotated[
-    str, typer.Option(help="cpu, cuda, cuda:1, mps (Apple, float32 only), or auto: cuda where there is one.")
+    str, Option(help="cpu, cuda, cuda:1, mps (Apple, float32 only), or auto: cuda where there is one.")
 ]
-CohortOption = Annotated[int, typer.Option(min=0, help="Runs trained together at most. 0: chosen for the device.")]
-ExecutorOption = Annotated[
-    str, typer.Option(help="local, ray: a Ray cluster, slurm, or one of your own.", autocompletion=completes(EXECUTORS))
-]
-WorkersOption = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        help="Cohorts trained at once; several may share a GPU. 0: as many as fill the GPU, or one per processor.",
-    ),
-]
-StopAfterOption = Annotated[
-    str,
-    typer.Option(
-        metavar="TIME",
-        help="Stop after 90s, 25m or 1h30m, with a snapshot and exit code 75; the same command continues. Left out: never.",
-    ),
-]
-TimeoutOption = Annotated[
-    str,
-    typer.Option(
-        metavar="TIME",
-        help="Kill a cohort that takes longer than 90s, 25m or 1h30m, and report its runs as failed. Left out: never.",
-    ),
-]
-RetryOption = Annotated[bool, typer.Option("--retry", help="Also try the runs again that failed before.")]
-AddressOption = Annotated[
-    str,
-    typer.Option(
-        envvar="RAY_ADDRESS", help="The Ray cluster's head, as host:port; auto: the one running on this machine."
-    ),
-]
+CohortOption = Annotated[int, Option(min=0, help="Runs trained together at most. 0: chosen for the device.")]
 WhereOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="CONDITION", help="Only runs such as 'accuracy > 0.9' or 'mixer = mamba2'. Again for more."),
-]
-PartitionOption = Annotated[str, typer.Option(help="Slurm: the partition that jobs are submitted to.")]
-GpusOption = Annotated[int, typer.Option(min=0, help="Slurm: GPUs per job. 0: one with --device cuda, else none.")]
-TimeOption = Annotated[
-    str,
-    typer.Option(
-        "--time", metavar="TIME", help="Slurm: the time limit of a job, such as 4h; then it is requeued. Left out: 1h."
-    ),
-]
-SlurmOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--slurm", metavar="NAME=VALUE", help="Slurm: a further parameter of sbatch, such as account=me. Repeat."
-    ),
+    Option(metavar="CONDITION", help="Only runs such as 'accuracy > 0.9' or 'mixer = mamba2'. Again for more."),
 ]
 TrustOption = Annotated[
     bool,
-    typer.Option(
-        "--trust", help="Import code that the file names and that is not part of recollect: it can do anything."
-    ),
+    Option("--trust", help="Import code that the file names and that is not part of recollect: it can do anything."),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", help="Also expand a grid of more than a million runs.")]
-ScaleOption = Annotated[
-    str,
-    typer.Option(
-        help="tiny: minutes per item on two cores, about an hour per paper; small: an hour of one GPU per paper; medium: one "
-        "or two hours of an H200; paper: the protocol as printed. Left out: tiny, or all of --from-runs.",
-        autocompletion=completes(("tiny", "small", "medium", "paper")),
-    ),
-]
+YesOption = Annotated[bool, Option("--yes", help="Also expand a grid of more than a million runs.")]
+ToFileOption = Annotated[Path | None, Option(help="Write the table to this .csv, .parquet or .json file too.")]
+SCALES = ("tiny", "small", "medium", "paper")
+Training = dict[str, Any]
+"""Keyword arguments of `recollect.run`."""
+
+
+def trains(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with the options of training, which reach it as its argument `training`."""
+    shared = inspect.signature(_training).parameters
+    own = [each for each in inspect.signature(command).parameters.values() if each.name != "training"]
+
+    @wraps(command)
+    def with_training(**given: Any) -> None:
+        training = _training(**{name: given.pop(name) for name in shared})
+        command(**given, training=training)
+
+    with_training.__signature__ = inspect.Signature([*own, *shared.values()])  # pyright: ignore[reportAttributeAccessIssue]
+    return with_training
+
+
+def _training(
+    store: StoreOption = DEFAULT_STORE,
+    device: DeviceOption = "auto",
+    executor: Annotated[
+        str, Option(help="local, ray: a Ray cluster, slurm, or one of your own.", autocompletion=completes(EXECUTORS))
+    ] = "local",
+    address: Annotated[
+        str,
+        Option(
+            envvar="RAY_ADDRESS", help="The Ray cluster's head, as host:port; auto: the one running on this machine."
+        ),
+    ] = "auto",
+    workers: Annotated[
+        int,
+        Option(
+            min=0,
+            help="Cohorts trained at once; several may share a GPU. 0: as many as fill the GPU, or one per processor.",
+        ),
+    ] = 0,
+    cohort: CohortOption = 0,
+    stop_after: Annotated[
+        str,
+        Option(
+            metavar="TIME",
+            help="Stop after 90s, 25m or 1h30m, with a snapshot and exit code 75; the same command continues. Left out: never.",
+        ),
+    ] = "",
+    retry: Annotated[bool, Option("--retry", help="Also try the runs again that failed before.")] = False,
+) -> Training:
+    from recollect.study.progress import Progress
+
+    return {
+        "store": store, "device": device, "executor": executor, "options": {"address": address}, "workers": workers,
+        "cohort": cohort, "stop_after": duration(stop_after), "retry": retry, "progress": Progress(console),
+    }  # fmt: skip
 
 
 def duration(text: str, option: str = "--stop-after") -> float:
@@ -125,6 +130,16 @@ def named(options: list[str] | None) -> dict[str, Any]:
             raise SpecError(f"expected name=value, got {option!r}")
         given[name] = read_yaml(value)
     return given
+
+
+def tell(outcome: "Outcome", out: Console = console) -> None:
+    """Print what became of the runs and of the searches."""
+    from recollect.cli.tables import search_table
+
+    tell_trained(outcome, out)
+    for searched in outcome.searches.values():
+        out.print(search_table(searched))
+    tell_failed(outcome)
 
 
 def tell_trained(outcome: "Outcome", out: Console = console) -> None:
@@ -159,6 +174,15 @@ def tell_best(outcome: "Outcome") -> None:
     best = [f"{row['configuration']}: {row['best_lr']:.2g} (accuracy {row['best']:.3f})" for row in found[:BEST]]
     more = f"; and {len(found) - BEST} more configurations" if len(found) > BEST else ""
     console.print(f"Best learning rate of {'; '.join(best)}{more}", soft_wrap=True)
+
+
+def write_too(frame: "pd.DataFrame", to: Path | None) -> None:
+    """Write a table that was printed to a file, where one is named."""
+    from recollect.store.frames import write
+
+    if to is not None:
+        write(frame, to)
+        console.print(f"{len(frame)} rows written to {to}")
 
 
 def show_windows(outcome: "Outcome", title: str) -> None:

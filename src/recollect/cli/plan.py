@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE, CohortOption, DeviceOption, StoreOption, YesOption
@@ -12,22 +12,20 @@ from recollect.spec import SpecError, nearest
 
 @app.command()
 def plan(
-    study_file: Annotated[Path, typer.Argument(metavar="STUDY.yaml")],
+    study_file: Annotated[Path, Argument(metavar="STUDY.yaml")],
     store: StoreOption = DEFAULT_STORE,
     device: DeviceOption = "auto",
     cohort: CohortOption = 0,
     machine: Annotated[
         str,
-        typer.Option(
+        Option(
             "--for",
             metavar="h200|a100|cpu",
             help="Plan for this machine, whatever is here. It decides the precision too.",
         ),
     ] = "",
-    calibrate: Annotated[bool, typer.Option("--calibrate", help="Time a few real steps of each shape here.")] = False,
-    dollars_per_hour: Annotated[
-        float, typer.Option(min=0, help="What an hour of the device costs: adds a column.")
-    ] = 0.0,
+    calibrate: Annotated[bool, Option("--calibrate", help="Time a few real steps of each shape here.")] = False,
+    dollars_per_hour: Annotated[float, Option(min=0, help="What an hour of the device costs: adds a column.")] = 0.0,
     yes: YesOption = False,
 ) -> None:
     """What a study will cost before anything starts: runs, cohorts, tokens, operations, precision, time."""

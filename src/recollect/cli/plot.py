@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE, StoreOption, WhereOption
@@ -12,17 +12,15 @@ from recollect.spec import SpecError, nearest
 
 @app.command()
 def plot(
-    study: Annotated[str, typer.Argument(help="A study's name.")],
-    x: Annotated[
-        str, typer.Option(help="A field or size: lr, width, layers, length, state_size, parameters, ..")
-    ] = "lr",
-    y: Annotated[str, typer.Option(help="accuracy, best_accuracy, best_step, seconds, final.loss, ..")] = "accuracy",
-    lines: Annotated[str, typer.Option(help="What lines stand for: configuration, mixer, width, ..")] = "configuration",
+    study: Annotated[str, Argument(help="A study's name.")],
+    x: Annotated[str, Option(help="A field or size: lr, width, layers, length, state_size, parameters, ..")] = "lr",
+    y: Annotated[str, Option(help="accuracy, best_accuracy, best_step, seconds, final.loss, ..")] = "accuracy",
+    lines: Annotated[str, Option(help="What lines stand for: configuration, mixer, width, ..")] = "configuration",
     where: WhereOption = None,
-    title: Annotated[str, typer.Option(help="Above the picture; left out: the study's name.")] = "",
-    size: Annotated[str, typer.Option(metavar="WxH", help="Inches, such as 7x4. Left out: as the lines need.")] = "",
+    title: Annotated[str, Option(help="Above the picture; left out: the study's name.")] = "",
+    size: Annotated[str, Option(metavar="WxH", help="Inches, such as 7x4. Left out: as the lines need.")] = "",
     store: StoreOption = DEFAULT_STORE,
-    to: Annotated[Path, typer.Option(help="A .pdf, .svg, .png or (interactive) .html file.")] = Path("plot.pdf"),
+    to: Annotated[Path, Option(help="A .pdf, .svg, .png or (interactive) .html file.")] = Path("plot.pdf"),
 ) -> None:
     """Draw a number against a field: mean over runs, band from lowest to highest, each configuration at its best rate.
 

@@ -6,25 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from typer import Argument, Option
 
 from recollect.cli.app import app, console, problems
-from recollect.cli.options import (
-    DEFAULT_STORE,
-    AddressOption,
-    CohortOption,
-    DeviceOption,
-    ExecutorOption,
-    RetryOption,
-    StopAfterOption,
-    StoreOption,
-    WorkersOption,
-    complete_mixer,
-    complete_task,
-    duration,
-    named,
-    tell_failed,
-    tell_trained,
-)
+from recollect.cli.options import Training, complete_mixer, complete_task, named, tell, trains
 from recollect.spec.reading import read_yaml
 
 if TYPE_CHECKING:
@@ -35,69 +20,61 @@ SIGNS = {"holds": ("ok", "green"), "note": ("note", "yellow"), "broken": ("BROKE
 
 
 @app.command()
+@trains
 def probe(
+    training: Training,
     mixer: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE.py:NAME", help="Your mixer: a file and the class in it.", autocompletion=complete_mixer
-        ),
+        Argument(metavar="FILE.py:NAME", help="Your mixer: a file and the class in it.", autocompletion=complete_mixer),
     ],
-    options: Annotated[list[str] | None, typer.Argument(help="Options of its constructor, as name=value.")] = None,
+    options: Annotated[list[str] | None, Argument(help="Options of its constructor, as name=value.")] = None,
     task: Annotated[
         str,
-        typer.Option(
+        Option(
             help="A task's name, FILE.py:NAME of your own, or a YAML mapping; several with commas, as words,mqar.",
             autocompletion=complete_task,
         ),
     ] = "mqar",
-    length: Annotated[int | None, typer.Option(min=1, help="Tokens in a row. MQAR: 32.")] = None,
-    pairs: Annotated[int | None, typer.Option(min=1, help="Key-value pairs in a row. MQAR: 4.")] = None,
-    vocab: Annotated[int | None, typer.Option(min=1, help="Token ids. MQAR: twice the length.")] = None,
-    width: Annotated[int, typer.Option(min=1, help="Channels of the model.")] = 32,
-    layers: Annotated[list[int] | None, typer.Option(min=1, help="Layers; repeat to try several. Default: 1.")] = None,
+    length: Annotated[int | None, Option(min=1, help="Tokens in a row. MQAR: 32.")] = None,
+    pairs: Annotated[int | None, Option(min=1, help="Key-value pairs in a row. MQAR: 4.")] = None,
+    vocab: Annotated[int | None, Option(min=1, help="Token ids. MQAR: twice the length.")] = None,
+    width: Annotated[int, Option(min=1, help="Channels of the model.")] = 32,
+    layers: Annotated[list[int] | None, Option(min=1, help="Layers; repeat to try several. Default: 1.")] = None,
     positions: Annotated[
-        str, typer.Option(help="Positions for your mixer: none, learned, sinusoidal, or rotary and others it takes.")
+        str, Option(help="Positions for your mixer: none, learned, sinusoidal, or rotary and others it takes.")
     ] = "none",
-    steps: Annotated[int, typer.Option(min=1, help="Training steps at most; a run that recalls 99 % ends.")] = 400,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds.")] = 2,
+    steps: Annotated[int, Option(min=1, help="Training steps at most; a run that recalls 99 % ends.")] = 400,
+    seeds: Annotated[int, Option(min=1, help="Seeds.")] = 2,
     against: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--against", "--with", help="Also train these mixers: names or YAML mappings, with commas, as deltanet,kda."
         ),
     ] = None,
     require: Annotated[
         str,
-        typer.Option(
+        Option(
             help="What the mixer must reach, as window>=1,accuracy>=0.95 (also steps, parameters); exit code 1 if it misses."
         ),
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and the rest to stderr.")] = False,
-    no_train: Annotated[bool, typer.Option("--no-train", help="Check the rules only.")] = False,
-    store: StoreOption = DEFAULT_STORE,
-    device: DeviceOption = "auto",
-    executor: ExecutorOption = "local",
-    address: AddressOption = "auto",
-    workers: WorkersOption = 0,
-    cohort: CohortOption = 0,
-    stop_after: StopAfterOption = "",
-    retry: RetryOption = False,
+    as_json: Annotated[bool, Option("--json", help="Print the result as JSON, and the rest to stderr.")] = False,
+    no_train: Annotated[bool, Option("--no-train", help="Check the rules only.")] = False,
 ) -> None:
     """Is your mixer causal, does it train in a cohort, how does it recall, and how wide is its learning-rate window?"""
     from recollect.probing.probe import probe as examine
     from recollect.study.progress import Progress
 
     out = problems if as_json else console
+    training["progress"] = Progress(out)
     out.print(f"{mixer}: the rules of a mixer, at width {width}")
     found = examine(
         {"kind": mixer, **named(options)}, task=_listed([task]), length=length, pairs=pairs, vocab=vocab, width=width,
         layers=layers or [1], positions=positions, steps=steps, seeds=seeds, beside=_listed(against or []), require=require,
-        train=not no_train, on_rule=partial(_tell, out), store=store, device=device, executor=executor, workers=workers,
-        cohort=cohort, progress=Progress(out), options={"address": address}, stop_after=duration(stop_after), retry=retry,
+        train=not no_train, on_rule=partial(_tell, out), **training,
     )  # fmt: skip
     if as_json:
         typer.echo(found.to_json())
-    _summarise(found, out, store)
+    _summarise(found, out, training["store"])
     if found.fatal or not found.passed:
         raise typer.Exit(1)
 
@@ -109,16 +86,13 @@ def _listed(words: list[str]) -> list[Any]:
 
 def _summarise(found: "Probe", out: Console, store: Path) -> None:
     """Print what the probe found out."""
-    from recollect.cli.tables import comparison_table, search_table
+    from recollect.cli.tables import comparison_table
 
     if found.fatal:
         out.print(f"\nnot trained: with {' and '.join(found.fatal)} broken, what it learns would mean nothing")
         return
     if found.outcome:
-        tell_trained(found.outcome, out)
-        for searched in found.outcome.searches.values():
-            out.print(search_table(searched))
-        tell_failed(found.outcome)
+        tell(found.outcome, out)
     for one in found.tasks:
         out.print()
         out.print(comparison_table(one.records, f"{found.mixer} beside others: {one.setting}"))

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE, StoreOption
@@ -12,14 +12,13 @@ from recollect.cli.options import DEFAULT_STORE, StoreOption
 @app.command()
 def report(
     studies: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[STUDY]...", help="Names of studies; left out: every one in the store."),
+        list[str] | None, Argument(metavar="[STUDY]...", help="Names of studies; left out: every one in the store.")
     ] = None,
     store: StoreOption = DEFAULT_STORE,
-    to: Annotated[Path, typer.Option(help="The file to write.")] = Path("report.html"),
+    to: Annotated[Path, Option(help="The file to write.")] = Path("report.html"),
     reproduction: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="A folder that `reproduce` wrote: its verdicts and pictures come first."),
+        Option(metavar="DIR", help="A folder that `reproduce` wrote: its verdicts and pictures come first."),
     ] = None,
 ) -> None:
     """One HTML file to read and to send: windows, curves, heatmaps, every run, specifications, failures, versions."""

@@ -3,64 +3,44 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
-from recollect.cli.options import (
-    DEFAULT_STORE,
-    AddressOption,
-    CohortOption,
-    DeviceOption,
-    ExecutorOption,
-    RetryOption,
-    ScaleOption,
-    StopAfterOption,
-    StoreOption,
-    WorkersOption,
-    complete_paper,
-    duration,
-    tell_failed,
-    tell_trained,
-)
+from recollect.cli.options import SCALES, Training, complete_paper, completes, tell_failed, tell_trained, trains
 
 
 @app.command()
+@trains
 def reproduce(
+    training: Training,
     what: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="PAPER[/ITEM[,ITEM]]",
             help="One or more figures or tables, or a whole paper.",
             autocompletion=complete_paper,
         ),
     ],
-    scale: ScaleOption = "",
-    store: StoreOption = DEFAULT_STORE,
-    device: DeviceOption = "auto",
-    to: Annotated[Path, typer.Option(help="Folder for the results, which go to SCALE/PAPER in it.")] = Path(
+    scale: Annotated[
+        str,
+        Option(
+            help="tiny: minutes per item on two cores, about an hour per paper; small: an hour of one GPU per paper; medium: one "
+            "or two hours of an H200; paper: the protocol as printed. Left out: tiny, or all of --from-runs.",
+            autocompletion=completes(SCALES),
+        ),
+    ] = "",
+    to: Annotated[Path, Option(help="Folder for the results, which go to SCALE/PAPER in it.")] = Path(
         "results/reproductions"
     ),
-    executor: ExecutorOption = "local",
-    address: AddressOption = "auto",
-    workers: WorkersOption = 0,
-    cohort: CohortOption = 0,
-    stop_after: StopAfterOption = "",
-    retry: RetryOption = False,
-    draw_only: Annotated[
-        bool, typer.Option("--draw-only", help="Train nothing: draw and judge what there is.")
-    ] = False,
+    draw_only: Annotated[bool, Option("--draw-only", help="Train nothing: draw and judge what there is.")] = False,
     from_runs: Annotated[
-        bool, typer.Option("--from-runs", help="Train nothing: draw and judge again from runs kept in files.")
+        bool, Option("--from-runs", help="Train nothing: draw and judge again from runs kept in files.")
     ] = False,
-    formats: Annotated[
-        str, typer.Option("--format", help="Of pictures: png, svg, pdf; several with commas.")
-    ] = "png,svg",
+    formats: Annotated[str, Option("--format", help="Of pictures: png, svg, pdf; several with commas.")] = "png,svg",
     columns: Annotated[
-        int, typer.Option(min=0, max=2, help="Pictures for 1 or 2 columns of a page, without title and caption.")
+        int, Option(min=0, max=2, help="Pictures for 1 or 2 columns of a page, without title and caption.")
     ] = 0,
-    runs: Annotated[Path, typer.Option(help="Where --from-runs finds SCALE/PAPER/runs.csv.")] = Path(
-        "docs/reproductions"
-    ),
+    runs: Annotated[Path, Option(help="Where --from-runs finds SCALE/PAPER/runs.csv.")] = Path("docs/reproductions"),
 ) -> None:
     """Train what a figure, a table or a whole paper needs, draw it, and judge its claims.
 
@@ -71,7 +51,6 @@ def reproduce(
     from recollect.papers.reproduce import chosen, grids_of, grids_to_train, plans, scales_in
     from recollect.papers.reproduce import reproduce as make
     from recollect.store.store import Store
-    from recollect.study.progress import Progress
     from recollect.study.spec import distinct
     from recollect.train.device import choose_device
 
@@ -87,19 +66,18 @@ def reproduce(
     scale = scale or "tiny"
     _, items, size = chosen(what, scale)
     if grids_of(items, size) and not draw_only:
-        on = choose_device(device) if executor == "local" else device
+        device, store = training["device"], training["store"]
+        on = choose_device(device) if training["executor"] == "local" else device
         known = Store(store) if store.exists() else None
         folder = to / scale / paper
         grids = grids_to_train(items, size, known, folder)
-        planned = plans(grids, known, "cuda" if on == "auto" else on, cohort)
+        planned = plans(grids, known, "cuda" if on == "auto" else on, training["cohort"])
         console.print(reproduction_plan_table(f"{what} at scale {scale}", planned, on))
         asked, trained = (len(distinct([grid.runs for grid in part])) for part in (grids_of(items, size), grids))
         if kept := asked - trained:
             console.print(f"{kept} more runs are in {folder} already and are not trained again")
     made = make(
-        what, scale=scale, store=store, out=to / scale / paper, draw_only=draw_only, device=device, executor=executor,
-        workers=workers, cohort=cohort, progress=Progress(console), stop_after=duration(stop_after), retry=retry,
-        options={"address": address}, formats=formats.split(","), columns=columns,
+        what, scale=scale, out=to / scale / paper, draw_only=draw_only, formats=formats.split(","), columns=columns, **training
     )  # fmt: skip
     if made.outcome:
         tell_trained(made.outcome)

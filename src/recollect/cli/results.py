@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE, StoreOption, WhereOption, completes
@@ -15,26 +15,24 @@ LIMIT = 50
 
 @app.command()
 def results(
-    study: Annotated[str | None, typer.Argument(help="A study's name; left out: every run in the store.")] = None,
+    study: Annotated[str | None, Argument(help="A study's name; left out: every run in the store.")] = None,
     store: StoreOption = DEFAULT_STORE,
     summary: Annotated[
-        bool, typer.Option("--summary", help="One row per configuration: best rate, accuracy, window, sizes.")
+        bool, Option("--summary", help="One row per configuration: best rate, accuracy, window, sizes.")
     ] = False,
     form: Annotated[
         str,
-        typer.Option(
+        Option(
             "--format",
             help="Of a summary: table, csv, latex or markdown.",
             autocompletion=completes(("table", "csv", "latex", "markdown")),
         ),
     ] = "table",
-    sort: Annotated[str, typer.Option(help="By this column; -COLUMN: the highest first.")] = "",
+    sort: Annotated[str, Option(help="By this column; -COLUMN: the highest first.")] = "",
     where: WhereOption = None,
-    limit: Annotated[int, typer.Option(min=0, help="Rows at most. Left out: the last 50, or all with --to.")] = 0,
-    to: Annotated[Path | None, typer.Option(help="Write a .csv, .parquet or .json file with every column.")] = None,
-    what: Annotated[
-        str, typer.Option(help="runs, curves (one row per measurement) or slices (accuracy by tag).")
-    ] = "runs",
+    limit: Annotated[int, Option(min=0, help="Rows at most. Left out: the last 50, or all with --to.")] = 0,
+    to: Annotated[Path | None, Option(help="Write a .csv, .parquet or .json file with every column.")] = None,
+    what: Annotated[str, Option(help="runs, curves (one row per measurement) or slices (accuracy by tag).")] = "runs",
 ) -> None:
     """The results as a table, by run or by configuration; or as CSV, Parquet or JSON."""
     import io

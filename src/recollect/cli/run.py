@@ -3,33 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
-from recollect.cli.options import (
-    DEFAULT_STORE,
-    AddressOption,
-    CohortOption,
-    DeviceOption,
-    ExecutorOption,
-    GpusOption,
-    PartitionOption,
-    RetryOption,
-    SlurmOption,
-    StopAfterOption,
-    StoreOption,
-    TimeOption,
-    TimeoutOption,
-    WorkersOption,
-    YesOption,
-    completes,
-    duration,
-    named,
-    show_windows,
-    tell_best,
-    tell_failed,
-    tell_trained,
-)
+from recollect.cli.options import Training, YesOption, completes, duration, named, show_windows, tell, tell_best, trains
 from recollect.spec import SpecError
 from recollect.study.sinks import SINKS
 
@@ -39,42 +16,44 @@ The same, live: recollect serve {store}"""
 
 
 @app.command()
+@trains
 def run(
-    study_file: Annotated[Path, typer.Argument(metavar="STUDY.yaml")],
-    store: StoreOption = DEFAULT_STORE,
-    device: DeviceOption = "auto",
-    cohort: CohortOption = 0,
-    executor: ExecutorOption = "local",
-    address: AddressOption = "auto",
-    partition: PartitionOption = "",
-    gpus: GpusOption = 0,
-    time: TimeOption = "",
-    slurm: SlurmOption = None,
-    workers: WorkersOption = 0,
+    training: Training,
+    study_file: Annotated[Path, Argument(metavar="STUDY.yaml")],
+    partition: Annotated[str, Option(help="Slurm: the partition that jobs are submitted to.")] = "",
+    gpus: Annotated[int, Option(min=0, help="Slurm: GPUs per job. 0: one with --device cuda, else none.")] = 0,
+    time: Annotated[
+        str,
+        Option(metavar="TIME", help="Slurm: the time limit of a job, such as 4h; then it is requeued. Left out: 1h."),
+    ] = "",
+    slurm: Annotated[
+        list[str] | None,
+        Option(metavar="NAME=VALUE", help="Slurm: a further parameter of sbatch, such as account=me. Repeat."),
+    ] = None,
     attempts: Annotated[
-        int, typer.Option(min=1, help="How often a run that fails alone, or a cohort whose worker dies, is tried.")
+        int, Option(min=1, help="How often a run that fails alone, or a cohort whose worker dies, is tried.")
     ] = 2,
-    checkpoint_every: Annotated[
-        float, typer.Option(min=0, help="Seconds of training between snapshots of a cohort.")
-    ] = 60.0,
-    stop_after: StopAfterOption = "",
-    timeout: TimeoutOption = "",
-    retry: RetryOption = False,
+    checkpoint_every: Annotated[float, Option(min=0, help="Seconds of training between snapshots of a cohort.")] = 60.0,
+    timeout: Annotated[
+        str,
+        Option(
+            metavar="TIME",
+            help="Kill a cohort that takes longer than 90s, 25m or 1h30m, and report its runs as failed. Left out: never.",
+        ),
+    ] = "",
     keep_weights: Annotated[
-        bool, typer.Option("--keep-weights", help="Also keep the trained models, in a folder beside the store.")
+        bool, Option("--keep-weights", help="Also keep the trained models, in a folder beside the store.")
     ] = False,
     quick: Annotated[
         bool,
-        typer.Option(
-            "--quick", help="Minutes instead: three rates, one seed, 200 steps; a study of its own, NAME-quick."
-        ),
+        Option("--quick", help="Minutes instead: three rates, one seed, 200 steps; a study of its own, NAME-quick."),
     ] = False,
     yes: YesOption = False,
-    to_tensorboard: Annotated[Path | None, typer.Option(metavar="DIR", help="Curves also to TensorBoard.")] = None,
-    to_wandb: Annotated[str | None, typer.Option(metavar="PROJECT", help="Curves also to Weights & Biases.")] = None,
+    to_tensorboard: Annotated[Path | None, Option(metavar="DIR", help="Curves also to TensorBoard.")] = None,
+    to_wandb: Annotated[str | None, Option(metavar="PROJECT", help="Curves also to Weights & Biases.")] = None,
     sink: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="NAME=TARGET", help="Curves also to this sink. Again for more.", autocompletion=completes(SINKS)
         ),
     ] = None,
@@ -84,11 +63,8 @@ def run(
     Ctrl-C, SIGTERM and SIGHUP take a snapshot first. Code compiled for a GPU is kept in $RECOLLECT_CACHE (~/.cache/recollect),
     at most $RECOLLECT_CACHE_GB (20).
     """
-    from recollect.cli.tables import search_table
-    from recollect.study.progress import Progress
     from recollect.study.quick import quick as quick_form
     from recollect.study.run import run as train
-    from recollect.study.sinks.base import open_sink
     from recollect.study.spec import Study
 
     study = quick_form(Study.load(study_file)) if quick else Study.load(study_file)
@@ -99,18 +75,14 @@ def run(
         if not sign:
             raise SpecError(f"--sink: expected NAME=TARGET, got {word!r}")
         targets.append((kind, target))
-    options = {"address": address, "partition": partition, "gpus": gpus, "time": duration(time, "--time")}
+    cluster = {"partition": partition, "gpus": gpus, "time": duration(time, "--time"), "parameters": named(slurm)}
+    training["options"] |= cluster
     outcome = train(
-        study, store=store, executor=executor, device=device, workers=workers, cohort=cohort, progress=Progress(console),
-        sinks=[open_sink(kind, target, study.name) for kind, target in targets], keep_weights=keep_weights,
-        checkpoint_every=checkpoint_every, attempts=attempts, timeout=duration(timeout, "--timeout"), retry=retry,
-        stop_after=duration(stop_after), options={**options, "parameters": named(slurm)}, allow_many=yes,
+        study, sinks=[SINKS.find(kind).start(target, study.name) for kind, target in targets], keep_weights=keep_weights,
+        checkpoint_every=checkpoint_every, attempts=attempts, timeout=duration(timeout, "--timeout"), allow_many=yes, **training,
     )  # fmt: skip
-    tell_trained(outcome)
-    for searched in outcome.searches.values():
-        console.print(search_table(searched))
-    tell_failed(outcome)
+    tell(outcome)
     if len(set(outcome.results("all")["train.lr"])) > 1:
         show_windows(outcome, study.name)
     tell_best(outcome)
-    console.print(NEXT.format(study=study.name, store=store), soft_wrap=True)
+    console.print(NEXT.format(study=study.name, store=training["store"]), soft_wrap=True)

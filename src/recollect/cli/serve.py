@@ -1,9 +1,10 @@
 """Watching: serve."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE
@@ -13,21 +14,15 @@ from recollect.cli.options import DEFAULT_STORE
 def serve(
     stores: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[STORE]...", envvar="RECOLLECT_STORE", help="Results files; several are compared."),
+        Argument(metavar="[STORE]...", envvar="RECOLLECT_STORE", help="Results files; several are compared."),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8050,
+    port: Annotated[int, Option(min=0, max=65535, help="0: any that is free.")] = 8050,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; any but this machine's own needs --token.")
+        str, Option(help="The address to listen on; any but this machine's own needs --token.")
     ] = "127.0.0.1",
-    token: Annotated[str, typer.Option(envvar="RECOLLECT_TOKEN", help="A secret that a browser has to know.")] = "",
+    token: Annotated[str, Option(envvar="RECOLLECT_TOKEN", help="A secret that a browser has to know.")] = "",
 ) -> None:
     """A page that follows studies while they train: views, progress, failures, time left. It only reads."""
     from recollect.serve import serve as start
 
-    start(
-        stores or [DEFAULT_STORE],
-        host,
-        port,
-        token,
-        tell=lambda line: console.print(line, markup=False, soft_wrap=True),
-    )
+    start(stores or [DEFAULT_STORE], host, port, token, tell=partial(console.print, soft_wrap=True))

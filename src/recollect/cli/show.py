@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from recollect.cli.app import app, console, help_alone
+from recollect.cli.app import console, group
 from recollect.cli.options import complete_mixer, complete_task, named
 from recollect.spec import SpecError
 from recollect.spec.reading import read_yaml
@@ -14,58 +14,49 @@ if TYPE_CHECKING:
     from recollect.models.model import Model
     from recollect.tasks.base import Task
 
-show_app = typer.Typer()
-app.add_typer(show_app, name="show")
-
-
-@show_app.callback(invoke_without_command=True)
-def _show(context: typer.Context) -> None:
-    """Look at a task or a model before training."""
-    help_alone(context)
+show_app = group("show", "Look at a task or a model before training.")
 
 
 @show_app.command("task")
 def show_task(
     kind: Annotated[
         str,
-        typer.Argument(
-            help="A task: mqar, ar, copy, ngram, ... or module:Name of your own.", autocompletion=complete_task
-        ),
+        Argument(help="A task: mqar, ar, copy, ngram, ... or module:Name of your own.", autocompletion=complete_task),
     ],
-    options: Annotated[list[str] | None, typer.Argument(help="Fields, as name=value.")] = None,
-    seed: Annotated[int, typer.Option(help="Which example.")] = 0,
-    row: Annotated[int, typer.Option(min=0, help="Which row of the seed; in a mixture the parts take turns.")] = 0,
+    options: Annotated[list[str] | None, Argument(help="Fields, as name=value.")] = None,
+    seed: Annotated[int, Option(help="Which example.")] = 0,
+    row: Annotated[int, Option(min=0, help="Which row of the seed; in a mixture the parts take turns.")] = 0,
 ) -> None:
     """One sampled example, with query, answer and loss positions marked."""
     from recollect.tasks import as_task
-    from recollect.tasks.show import example
+    from recollect.tasks.show import Example
 
-    console.print(example(as_task({"kind": kind, **named(options)}), seed, row))
+    console.print(Example(as_task({"kind": kind, **named(options)}), seed, row))
 
 
 @show_app.command("model")
 def show_model(
     mixer: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="A mixer's name, a YAML mapping with its kind, module:Name of your own, a preset, a study file, or the folder "
             "of an exported run.",
             autocompletion=complete_mixer,
         ),
     ],
     options: Annotated[
-        list[str] | None, typer.Argument(help="Fields of the model or options of the mixer, as name=value.")
+        list[str] | None, Argument(help="Fields of the model or options of the mixer, as name=value.")
     ] = None,
-    task: Annotated[str, typer.Option(help="The task it is for, as kind or a YAML mapping.")] = "mqar",
+    task: Annotated[str, Option(help="The task it is for, as kind or a YAML mapping.")] = "mqar",
     on: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Also draw its step sizes, decays and gates at each token of a row of this task: a kind or a YAML mapping.",
             autocompletion=complete_task,
         ),
     ] = "",
-    seed: Annotated[int, typer.Option(help="Which row is drawn.")] = 0,
-    to: Annotated[Path, typer.Option(help="Where the picture goes, as PNG and SVG.")] = Path("results/signals.png"),
+    seed: Annotated[int, Option(help="Which row is drawn.")] = 0,
+    to: Annotated[Path, Option(help="Where the picture goes, as PNG and SVG.")] = Path("results/signals.png"),
 ) -> None:
     """A block diagram, parameters by part, state size and operations; with --on, what it decides token by token."""
     from recollect.models.diagram import model_card
@@ -110,11 +101,11 @@ def _draw_signals(model: "Model", task: "Task", seed: int, state: str, to: Path)
     from recollect.figures.signals import signals_figure
     from recollect.figures.style import save
     from recollect.inspect.signals import signals
-    from recollect.tasks.show import example
+    from recollect.tasks.show import Example
 
     if task.vocabulary > model.vocabulary:
         raise SpecError(f"--on {task.kind}: it has {task.vocabulary} token ids, the model knows {model.vocabulary}")
-    row = example(task, seed)
+    row = Example(task, seed)
     found = {
         place: {name: value[0, : len(row.tokens)].T.numpy() for name, value in own.items()}
         for place, own in signals(model, row.row.tokens[None]).items()

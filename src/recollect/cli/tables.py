@@ -14,11 +14,28 @@ if TYPE_CHECKING:
     from recollect.study.search.base import Searched
 
 
+def headed(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    """A table without rows: columns of text, then columns of numbers, which stand to the right."""
+    table = Table(*texts, title=title, title_justify="left")
+    for heading in numbers:
+        table.add_column(heading, justify="right")
+    return table
+
+
 def windows_table(found: pd.DataFrame, threshold: float) -> Table:
     """The learning-rate window of each configuration, by the end of each run and by its best checkpoint."""
-    table = _table(f"learning-rate windows (accuracy at least {threshold:g})", "configuration")
-    _right(table, "best", "best rate", "window, decades", "over seeds", "from", "to", "best checkpoints", "sensitivity")
-    _right(table, "diverged", "Zoology's 4 rates")
+    title = f"learning-rate windows (accuracy at least {threshold:g})"
+    spread = (
+        "window, decades",
+        "over seeds",
+        "from",
+        "to",
+        "best checkpoints",
+        "sensitivity",
+        "diverged",
+        "Zoology's 4 rates",
+    )
+    table = headed(title, ["configuration"], ["best", "best rate", *spread])
     for row in found.to_dict("records"):
         edges = [f"{row[edge]:.1e}" if row["decades"] else "-" for edge in ("low", "high")]
         table.add_row(
@@ -32,9 +49,8 @@ def windows_table(found: pd.DataFrame, threshold: float) -> Table:
 
 def search_table(searched: "Searched") -> Table:
     """What a search found, and with how many runs: one row per configuration, one column per fact."""
-    table = _table(f"search: {searched.line}", "configuration")
     facts = {label: _facts(record) for label, record in searched.found.items()}
-    _right(table, *next(iter(facts.values()), {}))
+    table = headed(f"search: {searched.line}", ["configuration"], list(next(iter(facts.values()), {})))
     for label, values in facts.items():
         table.add_row(label, *values.values())
     return table
@@ -50,16 +66,14 @@ def _facts(record: Any) -> dict[str, str]:
         elif isinstance(value, bool):
             shown[name] = "yes" if value else "no"
         else:
-            shown[name] = (
-                f"{value:.3g}" if isinstance(value, float) and value == value else "-" if value != value else str(value)
-            )
+            shown[name] = "-" if value != value else f"{value:.3g}" if isinstance(value, float) else str(value)
     return shown
 
 
 def kernels_table(found: pd.DataFrame) -> Table:
     """Every form of each op: right or wrong here, by how much, and milliseconds of a forward and backward pass."""
-    table = Table("op", "form", "version", "here", title="kernels against definitions in float64", title_justify="left")
-    _right(table, "error", "of gradients", "ms per pass")
+    texts, numbers = ("op", "form", "version", "here"), ("error", "of gradients", "ms per pass")
+    table = headed("kernels against definitions in float64", texts, numbers)
     table.add_column("why not")
     styles = {"right": "green", "wrong": "bold red", "fails": "bold red", "not here": "dim"}
     rows = found.to_dict("records")
@@ -74,8 +88,8 @@ def kernels_table(found: pd.DataFrame) -> Table:
 
 def comparison_table(records: list[dict[str, Any]], title: str) -> Table:
     """Every model's best accuracy (mean over seeds), its window, and how soon a run of it ended as solved."""
-    table = Table("model", title=title, title_justify="left")
-    _right(table, "layers", "best accuracy", "window, decades", "from", "to", "99 % after", "parameters", "trained")
+    window = ("window, decades", "from", "to", "99 % after")
+    table = headed(title, ["model"], ["layers", "best accuracy", *window, "parameters", "trained"])
     for i, row in enumerate(records):
         edges = [f"{row[edge]:.1e}" if row["decades"] else "-" for edge in ("low", "high")]
         steps = "-" if pd.isna(row["step"]) else f"{row['step']:.0f} steps"
@@ -91,8 +105,7 @@ def atlas_table(found: pd.DataFrame, title: str) -> Table:
     """Every model of a study of the atlas: accuracy, window, steps to learn, sizes."""
     from recollect.probing.overview import COLUMNS, atlas_cells  # brings torch along
 
-    table = _table(title, COLUMNS[0])
-    _right(table, *COLUMNS[1:])
+    table = headed(title, COLUMNS[:1], COLUMNS[1:])
     for row in found.to_dict("records"):
         table.add_row(*atlas_cells(row))
     return table
@@ -101,9 +114,9 @@ def atlas_table(found: pd.DataFrame, title: str) -> Table:
 def plan_table(name: str, plan: "Plan", device: str, dollars_per_hour: float) -> Table:
     """What a study will cost, by configuration."""
     limit = f": at most this for {plan.searches} window search{'es' * (plan.searches > 1)}" if plan.searches else ""
-    table = _table(f"study {name} on {device}{limit}", "configuration")
-    cost = ["dollars"] if dollars_per_hour else []
-    _right(table, "runs", "done", "left", "cohorts", "tokens", "FLOP", "device time", *cost, "rate from")
+    cost = ["device time", "dollars"] if dollars_per_hour else ["device time"]
+    numbers = ["runs", "done", "left", "cohorts", "tokens", "FLOP", *cost, "rate from"]
+    table = headed(f"study {name} on {device}{limit}", ["configuration"], numbers)
 
     def row(label: str, runs: float, done: float, left: int, part: list[float], basis: str) -> list[str]:
         cohorts, tokens, flops, seconds = part
@@ -111,12 +124,12 @@ def plan_table(name: str, plan: "Plan", device: str, dollars_per_hour: float) ->
         return [label, f"{runs:,.0f}", f"{done:,.0f}", f"{left:,}", f"{cohorts:,.0f}", f"{tokens:.2e}", f"{flops:.2e}",
                 _lasting(seconds), *price, basis]  # fmt: skip
 
-    numbers = ("cohorts", "tokens", "flops", "seconds")
+    summed = ("cohorts", "tokens", "flops", "seconds")
     for part in plan.parts:
-        values = [getattr(part, name) for name in numbers]
+        values = [getattr(part, name) for name in summed]
         table.add_row(*row(part.label, part.runs, part.done, len(part.left), values, part.basis))
     table.add_section()
-    totals = [plan.total(name) for name in numbers]
+    totals = [plan.total(name) for name in summed]
     table.add_row(*row("all", plan.total("runs"), plan.total("done"), plan.left, totals, ""))
     return table
 
@@ -143,10 +156,8 @@ def text_table(frame: pd.DataFrame, numbers: Sequence[str]) -> Table:
     """A frame of text, as it is; its columns of `numbers` stand to the right, unbroken."""
     table = Table()
     for column in frame:
-        if column in numbers:
-            _right(table, str(column))
-        else:
-            table.add_column(str(column), overflow="fold")
+        right = column in numbers
+        table.add_column(str(column), justify="right" if right else "left", overflow="ellipsis" if right else "fold")
     for values in frame.itertuples(index=False):
         table.add_row(*values)
     return table
@@ -154,8 +165,8 @@ def text_table(frame: pd.DataFrame, numbers: Sequence[str]) -> Table:
 
 def beside_table(table: pd.DataFrame, first: str, second: str) -> Table:
     """Two studies side by side: accuracy, best rate and window of each configuration in both."""
-    shown = _table(f"{first} (A) and {second} (B)", "configuration")
-    _right(shown, "accuracy A", "accuracy B", "B − A", "best rate A", "best rate B", "window A", "window B")
+    numbers = ("accuracy A", "accuracy B", "B − A", "best rate A", "best rate B", "window A", "window B")
+    shown = headed(f"{first} (A) and {second} (B)", ["configuration"], numbers)
     for row in table.to_dict("records"):
         cells = [f"{row['best_a']:.3f}", f"{row['best_b']:.3f}", f"{row['difference']:+.3f}"]
         cells += [f"{row[f'best_lr_{side}']:.1e}" for side in "ab"]
@@ -169,15 +180,14 @@ def beside_table(table: pd.DataFrame, first: str, second: str) -> Table:
 
 def bench_table(frame: pd.DataFrame) -> Table:
     """Times of cohorts beside one run at a time."""
-    table = _table("per run and step", "mixer")
-    table.add_column("trained by")
     shares = ("sampling", "head", "mixers", "optimiser")
-    _right(table, "members", "ms", "times faster", "first step, s", "memory, GiB", "of the roofline", *shares)
+    numbers = ("members", "ms", "times faster", "first step, s", "memory, GiB", "of the roofline", *shares)
+    table = headed("per run and step", ("mixer", "trained by"), numbers)
     for row in frame.to_dict("records"):
         members = str(row["members"]) if row["members"] else "one at a time"
-        numbers = (row["ms"], row["speedup"], row["first_step_s"], row["memory_gib"])
+        values = (row["ms"], row["speedup"], row["first_step_s"], row["memory_gib"])
         percents = (row["roofline"], *(row[share] for share in shares))
-        cells = ["-" if x != x else f"{x:.3g}" for x in numbers] + ["-" if x != x else f"{x:.0%}" for x in percents]
+        cells = ["-" if x != x else f"{x:.3g}" for x in values] + ["-" if x != x else f"{x:.0%}" for x in percents]
         table.add_row(str(row["mixer"]), str(row["trained_by"]), members, *cells)
     return table
 
@@ -189,8 +199,7 @@ def number(x: float | None) -> str:
 
 def reproduction_plan_table(title: str, made: "dict[str, Plan]", device: str) -> Table:
     """What the studies of a reproduction will cost."""
-    table = Table("study", title=f"{title}, on {device}", title_justify="left")
-    _right(table, "runs", "done", "left", "hours", "rate from")
+    table = headed(f"{title}, on {device}", ["study"], ["runs", "done", "left", "hours", "rate from"])
     for name, plan in made.items():
         basis = ", ".join(dict.fromkeys(part.basis for part in plan.parts))
         counts = (f"{plan.total('runs'):,.0f}", f"{plan.total('done'):,.0f}", f"{plan.left:,}")
@@ -207,7 +216,7 @@ def reproduction_plan_table(title: str, made: "dict[str, Plan]", device: str) ->
 
 def verdict_table(title: str, records: list[dict[str, Any]]) -> Table:
     """What became of each claim."""
-    table = Table("item", "claim", "verdict", "numbers", title=title, title_justify="left")
+    table = headed(title, ["item", "claim", "verdict", "numbers"], [])
     for record in records:
         numbers = "; ".join(f"{name}: {value}" for name, value in record["numbers"].items())
         table.add_row(
@@ -221,22 +230,13 @@ def hours(seconds: float) -> str:
     return f"{seconds / 3600:,.2f}" if seconds < 36_000 else f"{seconds / 3600:,.0f}"
 
 
-def _table(title: str, first: str) -> Table:
-    return Table(first, title=title, title_justify="left")
-
-
-def _right(table: Table, *headings: str) -> None:
-    for heading in headings:
-        table.add_column(heading, justify="right")
-
-
 def mad_table(found: pd.DataFrame, mixer: str, quick: bool) -> Table:
     """A mixer's accuracies on MAD's tasks and its score, beside those that papers report."""
-    from recollect.papers.mad2024.settings import PUBLISHED, TASKS, score
+    from recollect.papers.mad2024 import PUBLISHED, TASKS, score
 
     reported = PUBLISHED.get(mixer, {})
-    table = Table("task", title=f"MAD: {mixer}" + (", baselines only" if quick else ""), title_justify="left")
-    _right(table, "accuracy", "settings", "published, all settings")
+    title = f"MAD: {mixer}" + (", baselines only" if quick else "")
+    table = headed(title, ["task"], ["accuracy", "settings", "published, all settings"])
     rows = {row["task.kind"]: row for row in found.to_dict("records")}
     for task in TASKS:
         own = (f"{rows[task]['accuracy']:.3f}", str(rows[task]["settings"])) if task in rows else ("-", "0")

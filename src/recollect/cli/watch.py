@@ -3,7 +3,7 @@
 import time
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE, StoreOption
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @app.command()
 def watch(
-    study: Annotated[str | None, typer.Argument(help="A study's name; left out: all that are not done.")] = None,
+    study: Annotated[str | None, Argument(help="A study's name; left out: all that are not done.")] = None,
     store: StoreOption = DEFAULT_STORE,
-    every: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Look once, print, and end.")] = False,
+    every: Annotated[float, Option(min=0.2, help="Seconds between two looks.")] = 2.0,
+    once: Annotated[bool, Option("--once", help="Look once, print, and end.")] = False,
 ) -> None:
     """How far each configuration is while another process trains: runs, steps, best accuracy so far, time left."""
     from rich.live import Live

@@ -1,19 +1,19 @@
 """Questions as rows of tokens: through a tokenizer as text, or directly as random tokens of a vocabulary."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from recollect import rng
 from recollect.evaluation.lexicon import LEXICON
-from recollect.evaluation.questions import Item, Question
-from recollect.rng import Stream
+from recollect.evaluation.questions import Draw, Item, Question
 from recollect.spec import SpecError
 from recollect.tasks.base import Batch
 
 FORMS = ("text", "tokens")
+T = TypeVar("T")
 
 
 def as_tokens(name: str, question: Question, usable: Sequence[int], start: list[int], seed: int, rows: int) -> Batch:
@@ -30,19 +30,12 @@ def as_tokens(name: str, question: Question, usable: Sequence[int], start: list[
     draw = _streams(name, seed, rows)
     drawn = torch.tensor(usable)[draw("words").bijection(len(usable))(torch.arange(needed))].tolist()
 
-    def written(items: list[Item], tokens: list[int]) -> list[int]:
-        numbers = (
-            question.tokens.get(item, -1) if isinstance(item, str) else first[item[0]] + item[1] for item in items
-        )
-        return [tokens[number] for number in numbers if number >= 0]
+    def written(row: int, items: list[Item]) -> list[int]:
+        marks = question.tokens
+        numbers = (marks.get(item, -1) if isinstance(item, str) else first[item[0]] + item[1] for item in items)
+        return [drawn[row][number] for number in numbers if number >= 0]
 
-    return _batch(
-        [
-            [(written(part.prompt, tokens), written(part.answer, tokens), part.tenth) for part in row.parts]
-            for row, tokens in zip(question.rows(draw), drawn, strict=True)
-        ],
-        start,
-    )
+    return _batch(_written(question, draw, written), start)
 
 
 def as_text(name: str, question: Question, tokenizer: Any, start: list[int], seed: int, rows: int) -> Batch:
@@ -90,19 +83,23 @@ def texts(name: str, question: Question, seed: int, rows: int) -> list[list[tupl
             )
         words[kind] = draw(f"words/{kind}").bijection(len(known))(torch.arange(count)).tolist()
 
-    def written(items: list[Item], i: int) -> str:
-        return "".join(
-            question.text.get(item, "") if isinstance(item, str) else str(LEXICON[item[0]][words[item[0]][i][item[1]]])
-            for item in items
-        )
+    def word(row: int, kind: str, number: int) -> str:
+        return str(LEXICON[kind][words[kind][row][number]])
 
-    return [
-        [(written(part.prompt, i), written(part.answer, i), part.tenth) for part in row.parts]
-        for i, row in enumerate(question.rows(draw))
-    ]
+    def written(row: int, items: list[Item]) -> str:
+        marks = question.text
+        return "".join(marks.get(item, "") if isinstance(item, str) else word(row, *item) for item in items)
+
+    return _written(question, draw, written)
 
 
-def _streams(name: str, seed: int, rows: int) -> Callable[[str], Stream]:
+def _written(question: Question, draw: Draw, write: Callable[[int, list[Item]], T]) -> list[list[tuple[T, T, int]]]:
+    """The rows of a question, where `write` gives what items are in the row of a number."""
+    rows = enumerate(question.rows(draw))
+    return [[(write(i, part.prompt), write(i, part.answer), part.tenth) for part in row] for i, row in rows]
+
+
+def _streams(name: str, seed: int, rows: int) -> Draw:
     return lambda purpose: rng.stream(seed, f"evaluate/{name}/{purpose}", torch.arange(rows))
 
 
@@ -126,7 +123,4 @@ def _batch(rows: list[Parts], start: list[int]) -> Batch:
     number = torch.arange(is_answer.shape[1]).expand_as(is_answer)
     tags = {"token": number.where(is_answer, -1), "tenth": tenth.where(is_answer, -1)}
     nowhere = torch.full((len(rows), 1), -1)
-    return Batch(
-        pad_sequence(fed, batch_first=True), positions, answers, query=nowhere, source=nowhere.expand_as(answers),
-        trained=is_answer, tags=tags,
-    )  # fmt: skip
+    return Batch(pad_sequence(fed, batch_first=True), positions, answers, query=nowhere, trained=is_answer, tags=tags)

@@ -103,7 +103,10 @@ class HuggingFace(LanguageModel):
 
 def open_exported(folder: str | Path, device: str = "auto", trust: bool = False) -> Exported:
     """A model from a folder that `recollect export` made; with `trust`, code in the folder may be imported."""
-    return Exported(_folder(folder), torch.device(choose_device(device)), trust)
+    if not Path(folder).is_dir():
+        hint = "name one that `recollect export` made, or a Hugging Face model with --hf"
+        raise SpecError(f"no folder {str(folder)!r}; {hint}")
+    return Exported(Path(folder), torch.device(choose_device(device)), trust)
 
 
 def open_hf(model: str | Path, device: str = "auto", precision: str = "float32") -> HuggingFace:
@@ -143,9 +146,8 @@ def _extra(package: str) -> Any:
 def _downloaded(name: str) -> Path:
     """The folder of a model of the Hugging Face Hub, which is downloaded unless it was before."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", name):
-        raise SpecError(
-            f"no folder {name!r}; name a folder on this machine, or a model of the Hugging Face Hub as org/name"
-        )
+        hint = "name a folder on this machine, or a model of the Hugging Face Hub as org/name"
+        raise SpecError(f"no folder {name!r}; {hint}")
     hub = _extra("huggingface_hub")
     _extra("huggingface_hub.utils").disable_progress_bars()
     try:
@@ -156,14 +158,6 @@ def _downloaded(name: str) -> Path:
             f"no folder {name!r} on this machine, and no model of that name can be loaded from the Hugging Face Hub: "
             f"{type(error).__name__}: {reason}"
         ) from None
-
-
-def _folder(folder: str | Path) -> Path:
-    if not Path(folder).is_dir():
-        raise SpecError(
-            f"no folder {str(folder)!r}; name one that `recollect export` made, or a Hugging Face model with --hf"
-        )
-    return Path(folder)
 
 
 def _numbers(values: Iterable[Any]) -> list[int]:

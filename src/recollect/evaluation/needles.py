@@ -43,9 +43,8 @@ class Needle(Question):
 
     def rows(self, draw: Draw) -> list[Row]:
         facts = self.keys * self.values
-        positions = (
-            draw("places").integers(facts, 0, self.length + 1).sort(-1).values.tolist()
-        )  # before which filler word
+        # before which filler word each fact is
+        positions = draw("places").integers(facts, 0, self.length + 1).sort(-1).values.tolist()
         owners = draw("keys").order(facts).tolist()  # the key of each fact, in the order of the text
         filler = draw("filler").integers(self.length, 0, twice_root(self.length)).tolist()
         asked = draw("asked").order(self.keys)[:, : self.asked].tolist()
@@ -67,7 +66,7 @@ class Needle(Question):
             for fact in [fact for fact, owner in enumerate(keys) if owner == key]:
                 parts.append(Part(prompt, self._value(fact), min(9, 10 * positions[fact] // self.length)))
                 prompt = []
-        return Row(parts)
+        return parts
 
     def _value(self, fact: int) -> list[Item]:
         if not self.long:

@@ -33,11 +33,8 @@ class Part:
     """Which tenth of the context has the answer; -1 where it is the whole context."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """One row: questions one after another, each after the right answers to those before."""
-
-    parts: list[Part]
+Row = list[Part]
+"""Questions one after another, each after the right answers to those before."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +128,7 @@ class _Table(Question):
         for i in asked[:-1]:
             prompt += [item for part in entry(i, True) for item in part]
         key, value = entry(asked[-1], True)
-        return Row([Part(prompt + key, value, 10 * asked[-1] // self.length)])
+        return [Part(prompt + key, value, 10 * asked[-1] // self.length)]
 
 
 class Recall(_Table):
@@ -191,7 +188,7 @@ def _after_examples(examples: list[tuple[list[Item], list[Item]]], tenth: int = 
     """The last example as the question, the others before it with their answers."""
     solved = [item for prompt, answer in examples[:-1] for item in (*prompt, *answer, "end")]
     prompt, answer = examples[-1]
-    return Row([Part(solved + prompt, answer, tenth)])
+    return [Part(solved + prompt, answer, tenth)]
 
 
 def twice_root(n: int) -> int:

@@ -16,22 +16,9 @@ WRITTEN = {
 }  # fmt: skip
 """Mixers as people write them; their order is that of their looks."""
 ALL_COLOURS = (
-    *COLOURS,
-    "#332288",
-    "#117733",
-    "#882255",
-    "#44AA99",
-    "#999933",
-    "#661100",
-    "#AA4499",
-    "#88CCEE",
-    "#DDCC77",
-    "#EE3377",
-    "#6699CC",
-    "#997700",
-    "#994455",
-    "#BBBBBB",
-)
+    *COLOURS, "#332288", "#117733", "#882255", "#44AA99", "#999933", "#661100", "#AA4499", "#88CCEE", "#DDCC77", "#EE3377",
+    "#6699CC", "#997700", "#994455", "#BBBBBB",
+)  # fmt: skip
 """Okabe & Ito's palette, then Tol's muted one and some of his others: the most common mixers have the most distinct
 colours."""
 

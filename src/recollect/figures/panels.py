@@ -135,3 +135,32 @@ def mean_and_range(frame: pd.DataFrame, by: Sequence[str], value: str = "accurac
     filled = frame.assign(**{value: frame[value].fillna(0.0)})
     table = filled.groupby(list(by), sort=False)[value].agg(["mean", "min", "max", "count"]).reset_index()
     return table.rename(columns={"min": "low", "max": "high"})
+
+
+def points_figure(
+    table: pd.DataFrame, x: str, y: str, point: str, panel: str, *, xlabel: str, ylabel: str, caption: str, level: float
+) -> Figure:
+    """A panel per value of `panel`, a point per row with the look of what it is called, one legend; `level`: a grey line."""
+    names, points = list(dict.fromkeys(table[panel])), list(dict.fromkeys(table[point]))
+    columns = min(3, len(names))
+    rows, all_looks = math.ceil(len(names) / columns), looks(points)
+    with style():
+        figure = new_figure(2.4 + 2.6 * columns, max(1.2 + 2.4 * rows, 1.0 + 0.165 * len(points)))
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        for axes, name in zip(grid.flat, names, strict=False):
+            for row in table.loc[table[panel] == name].to_dict("records"):
+                axes.plot(row[x], row[y], **{**all_looks[row[point]], "linestyle": ""})
+            axes.axhline(level, color="#999999", linewidth=0.8, zorder=0)
+            axes.set_title(str(name), fontsize=9)
+        for number, axes in enumerate(grid.flat):
+            axes.set_visible(number < len(names))
+            if number + columns >= len(names):  # nothing under it
+                axes.set_xlabel(xlabel, fontsize=8)
+                axes.tick_params(labelbottom=True)
+        for row in grid:
+            row[0].set_ylabel(ylabel, fontsize=9)
+        grid[0][0].set(xscale="log", ylim=(-0.03, 1.05))
+        handles = [Line2D([], [], **{**all_looks[one], "linestyle": ""}) for one in points]
+        figure.legend(handles, [written(str(one)) for one in points], loc="outside right upper", fontsize=8)
+        add_caption(figure, caption)
+    return figure

@@ -117,10 +117,8 @@ def _legends_below(figure: Figure) -> None:
         legend = axes.get_legend()
         if legend is None:
             continue
-        labels, handles = (
-            [text.get_text() for text in legend.get_texts()],
-            [handle for handle in legend.legend_handles if handle],
-        )
+        labels = [text.get_text() for text in legend.get_texts()]
+        handles = [handle for handle in legend.legend_handles if handle]
         legend.remove()
         side_by_side = 2 if max(map(len, labels)) <= 24 else 1
         rows = sum(label.count("\n") + 1 for label in labels) / side_by_side

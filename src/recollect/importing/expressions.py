@@ -141,16 +141,19 @@ class Reader:
         raise self.refuse(node, f"the name {node.id!r} is not known")
 
     def _list(self, node: ast.List, names: dict[str, Any]) -> list[Any]:
+        return self._items(node.elts, names)
+
+    def _items(self, nodes: list[ast.expr], names: dict[str, Any]) -> list[Any]:
         items = []
-        for inner in node.elts:
-            items += self.value(inner.value, names) if isinstance(inner, ast.Starred) else [self.value(inner, names)]
+        for node in nodes:
+            items += self.value(node.value, names) if isinstance(node, ast.Starred) else [self.value(node, names)]
         return items
 
     def _tuple(self, node: ast.Tuple, names: dict[str, Any]) -> tuple[Any, ...]:
-        return tuple(self._list(node, names))  # pyright: ignore[reportArgumentType]
+        return tuple(self._items(node.elts, names))
 
     def _set(self, node: ast.Set, names: dict[str, Any]) -> set[Any]:
-        return set(self._list(node, names))  # pyright: ignore[reportArgumentType]
+        return set(self._items(node.elts, names))
 
     def _dict(self, node: ast.Dict, names: dict[str, Any]) -> dict[Any, Any]:
         items: dict[Any, Any] = {}
@@ -201,9 +204,8 @@ class Reader:
         return self.value(node.value, names)[self.value(node.slice, names)]
 
     def _slice(self, node: ast.Slice, names: dict[str, Any]) -> slice:
-        return slice(
-            *(None if part is None else self.value(part, names) for part in (node.lower, node.upper, node.step))
-        )
+        parts = (node.lower, node.upper, node.step)
+        return slice(*(None if part is None else self.value(part, names) for part in parts))
 
     def _attribute(self, node: ast.Attribute, names: dict[str, Any]) -> Any:
         owner = self.value(node.value, names)
@@ -225,11 +227,10 @@ class Reader:
         value = self.value(node.value, names)
         return format(value if isinstance(value, int | float) else _text(value), spec)
 
-    def _listcomp(self, node: ast.ListComp, names: dict[str, Any]) -> list[Any]:
+    def _listcomp(self, node: ast.ListComp | ast.GeneratorExp, names: dict[str, Any]) -> list[Any]:
         return [self.value(node.elt, inner) for inner in self._each(node.generators, names)]
 
-    def _generatorexp(self, node: ast.GeneratorExp, names: dict[str, Any]) -> list[Any]:
-        return [self.value(node.elt, inner) for inner in self._each(node.generators, names)]
+    _generatorexp = _listcomp
 
     def _dictcomp(self, node: ast.DictComp, names: dict[str, Any]) -> dict[Any, Any]:
         return {self.value(node.key, n): self.value(node.value, n) for n in self._each(node.generators, names)}
@@ -245,7 +246,7 @@ class Reader:
                 yield from self._each(generators[1:], inner)
 
     def _call(self, node: ast.Call, names: dict[str, Any]) -> Any:
-        positional = self._list(ast.List(node.args), names)
+        positional = self._items(node.args, names)
         keyword: dict[str, Any] = {}
         for argument in node.keywords:
             value = self.value(argument.value, names)

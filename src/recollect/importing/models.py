@@ -20,18 +20,16 @@ def zoology_model(made: Any, fates: Fates) -> tuple[Fields, int]:
     layers = model.setdefault("layers", 2)
     model["positions"] = "learned" if own.pop("max_position_embeddings") else "none"
     fates.note("model.max_position_embeddings", None, "model.positions")
-    state, block = (
-        _parts(own.pop("state_mixer", {"name": "MLP", "kwargs": {}})),
-        own.pop("block_type", "TransformerBlock"),
-    )
+    state, options = _parts(own.pop("state_mixer", {"name": "MLP"}))
+    block = own.pop("block_type", "TransformerBlock")
     fates.note("model.block_type", None, "model.mlp")
     fates.note("model.state_mixer", None, "model.mlp")
     mlp = "none"  # a block of Mamba has no second half
     if block == "TransformerBlock":
-        if state[0] not in ("Identity", "MLP"):
-            raise LeftOut(f"state_mixer {state[0]}: only Identity and MLP are mapped")
-        mlp = "identity" if state[0] == "Identity" else "gelu"
-        model |= {"mlp_ratio": float(state[1].get("hidden_mult", 4))} if mlp == "gelu" else {}
+        if state not in ("Identity", "MLP"):
+            raise LeftOut(f"state_mixer {state}: only Identity and MLP are mapped")
+        mlp = "identity" if state == "Identity" else "gelu"
+        model |= {"mlp_ratio": float(options.get("hidden_mult", 4))} if mlp == "gelu" else {}
     mixers = _mixers(own.pop("sequence_mixer", None), layers, fates)
     fates.rest(own, MODEL_SAME, "model")
     if len({yaml.safe_dump(mixer) for mixer in mixers}) == 1:
@@ -82,11 +80,8 @@ def _mixer(kind: str, own: Fields, layer: int, fates: Fates) -> Fields:
         own.pop("num_key_value_heads", None)
         fates.note(f"{path}.num_key_value_heads", None, "the same here")
     for name in [name for name in own if name in table.unused]:
-        fates.note(
-            f"{path}.{name}",
-            own.pop(name),
-            "no effect here: the model knows its length" if name == "l_max" else NO_EFFECT,
-        )
+        fate = "no effect here: the model knows its length" if name == "l_max" else NO_EFFECT
+        fates.note(f"{path}.{name}", own.pop(name), fate)
     mixer |= fates.rename(own, table.renamed, path, "mixer")
     fates.rest(own, table.same, path)
     return mixer

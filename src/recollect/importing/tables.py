@@ -51,11 +51,8 @@ MIXERS = {
 """By the class name of Zoology's mixer. What is neither here nor handled in zoology.py is named as not mapped."""
 
 MODEL = {
-    "d_model": "width",
-    "n_layers": "layers",
-    "resid_dropout": "dropout_residual",
-    "embed_dropout": "dropout_embedding",
-}
+    "d_model": "width", "n_layers": "layers", "resid_dropout": "dropout_residual", "embed_dropout": "dropout_embedding"
+}  # fmt: skip
 MODEL_SAME = {
     "drop_path": 0.0, "layer_norm_epsilon": 1e-5, "pad_vocab_size_multiple": 1, "learnable_word_embeddings": True,
     "embedding_init_type": "default",

@@ -79,17 +79,13 @@ def _of_functions(names: Mapping[str, Any], fates: Fates) -> list[Made]:
             identity = {"name": "torch.nn.Identity", "kwargs": {}}
             models = call(function, models, None, 64, {"state_mixer": identity, "vocab_size": 8192}) or models
     if models:
-        fates.note(
-            "configs", None, "absent: the models of the file's functions, on MQAR (64, 4), at four learning rates"
-        )
+        fate = "absent: the models of the file's functions, on MQAR (64, 4), at four learning rates"
+        fates.note("configs", None, fate)
     task = Made("MQARConfig", {"num_examples": 100_000, "num_kv_pairs": 4})
     data = Made("DataConfig", {"train_configs": [task], "test_configs": [task], "batch_size": 512})
     rates = [float(f"{10 ** (-4 + 2 * i / 3):.12g}") for i in range(4)]
-    return [
-        Made("TrainConfig", {"model": m, "data": data, "learning_rate": r, "max_epochs": 64})
-        for m in models
-        for r in rates
-    ]
+    shared = {"data": data, "max_epochs": 64}
+    return [Made("TrainConfig", {"model": m, "learning_rate": r, **shared}) for m in models for r in rates]
 
 
 def _as_plain(value: Any) -> Any:
@@ -98,9 +94,7 @@ def _as_plain(value: Any) -> Any:
         given = [*type(value).model_fields, *(value.model_extra or ())]
         return Made(type(value).__name__, {name: _as_plain(getattr(value, name)) for name in given})
     if isinstance(value, dict):
-        return {
-            key: _as_plain(inner) for key, inner in value.items() if key == "configs" or not str(key).startswith("__")
-        }
+        return {key: _as_plain(inner) for key, inner in value.items() if not str(key).startswith("__")}
     return [_as_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
@@ -120,9 +114,8 @@ def _run(config: Made, fates: Fates) -> Fields:
     tests, test_rows = _tasks(data.pop("test_configs", []), "data.test_configs", fates)
     train |= {"train_rows": sum(rows), "test_rows": max(test_rows)}
     if len(set(test_rows)) > 1:
-        fates.note(
-            "data.test_configs.num_examples", test_rows, f"{NOT_MAPPED} one by one: the largest is taken for all"
-        )
+        fate = f"{NOT_MAPPED} one by one: the largest is taken for all"
+        fates.note("data.test_configs.num_examples", test_rows, fate)
     batch = data.pop("batch_size", 32)
     train["batch"] = int(batch[0] if isinstance(batch, list | tuple) else batch)
     fates.note("data.batch_size", None, "train.batch (that of tests has no effect)")
@@ -164,25 +157,22 @@ def _grid(runs: list[Fields]) -> Fields:
     pairs: dict[str, list[tuple[str, float]]] = {}
     models: dict[str, Fields] = {}
     for run in runs:
-        train = {name: value for name, value in run["train"].items() if name != "lr"}
+        train = dict(run["train"])
+        rate = float(f"{train.pop('lr', 1e-3):.12g}")
         setting = {"task": run["task"], "tests": run["tests"], "train": train}
         key, model = yaml.safe_dump(setting), yaml.safe_dump(run["model"])
         settings.setdefault(key, setting)
         models.setdefault(model, run["model"])
-        pairs.setdefault(key, []).append((model, run["train"].get("lr", 1e-3)))
-    rates = list(dict.fromkeys(float(f"{rate:.12g}") for own in pairs.values() for _, rate in own))
+        pairs.setdefault(key, []).append((model, rate))
+    rates = list(dict.fromkeys(rate for own in pairs.values() for _, rate in own))
     full = {(model, rate) for model in models for rate in rates}
-    for own in pairs.values():
-        if {(model, float(f"{rate:.12g}")) for model, rate in own} != full:
-            raise SpecError(
-                "its runs are not a full grid of models, learning rates and tasks, which a study is; import a part of them"
-            )
+    if any(set(own) != full for own in pairs.values()):
+        raise SpecError(
+            "its runs are not a full grid of models, learning rates and tasks, which a study is; import a part of them"
+        )
     first, *others = settings.values()
-    study: Fields = {
-        "task": first["task"],
-        "model": _widths(list(models.values())),
-        "train": {**first["train"], "lr": rates},
-    }
+    train, model = {**first["train"], "lr": rates}, _widths(list(models.values()))
+    study: Fields = {"task": first["task"], "model": model, "train": train}
     if first["tests"]:
         study["tests"] = first["tests"]
     if others:
@@ -203,7 +193,4 @@ def _widths(models: list[Fields]) -> list[Fields]:
     for model in models:
         same = merged.setdefault(yaml.safe_dump({**model, "width": 0}), {**model, "width": []})
         same["width"].append(model["width"])
-    return [
-        {**model, "width": model["width"] if len(model["width"]) > 1 else model["width"][0]}
-        for model in merged.values()
-    ]
+    return [{**one, "width": one["width"] if one["width"][1:] else one["width"][0]} for one in merged.values()]

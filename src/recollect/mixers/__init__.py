@@ -20,9 +20,9 @@ class Mixers(Registry["type[Module]"]):
 
     def source(self, name: str) -> str:
         if name.startswith("fla:"):
-            from recollect.mixers.fla import fla_source
+            from recollect.ops.external import VERSION
 
-            return fla_source()
+            return f"fla {VERSION}"  # the version of the package is part of a run
         return super().source(name)
 
 

@@ -9,7 +9,7 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.mixers.base import Mixer, State, divides, map_flops
 from recollect.ops.activations import sigmoid
 from recollect.ops.attention import attention, attention_definition, forget_bias, projected_attention
 from recollect.ops.norms import Norm, absorbed
@@ -67,33 +67,25 @@ class Attention(Mixer):
             raise SpecError(f"attention: kv_heads {kv_heads} does not divide {heads} heads; choose from: {choices}")
         if init == "mimetic" and self.kv_heads != heads:
             raise SpecError("attention: init 'mimetic' pairs each head's queries with its own keys; leave out kv_heads")
-        if window < 0:
-            raise SpecError(
-                f"attention: window {window} is negative; give 0 to see everything, or how many tokens to see"
-            )
         if positions not in POSITIONS:
             raise SpecError(f"attention: positions {positions!r}: {nearest(positions, POSITIONS)}")
         if not 0 <= rotary_fraction <= 1:
             raise SpecError(f"attention: rotary_fraction {rotary_fraction} is not a share; choose from 0 to 1")
         if not 0 <= dropout < 1:
             raise SpecError(f"attention: dropout {dropout} is not a share; choose from 0 up to, not with, 1")
-        if kernel < 1:
-            raise SpecError(f"attention: kernel {kernel} is too short; choose 1 or more")
         self.heads, self.window, self.dropout = heads, window, dropout
         self.positions, self.rotary_fraction, self.init = positions, rotary_fraction, init
         self.query_scale = math.sqrt(base_width / width) if base_width else 1.0
         self.sizes = (width, self.kv_heads * head_dim, self.kv_heads * head_dim)  # of q, k and v
         self.qkv = nn.Linear(width, sum(self.sizes), bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
-        names = "" if conv == "none" else conv
-        convs = {name: ShortConv(width, kernel, activation=conv_activation, causal=conv_causal) for name in names}
-        self.convs = cast(dict[str, ShortConv], nn.ModuleDict(convs))
+        self.convs = convolutions(conv, width, kernel, conv_activation, conv_causal)
         self.norms = nn.ModuleList(nn.RMSNorm(head_dim, eps=1e-5) for _ in "qk") if qk_norm else None
         self.sinks = nn.Parameter(torch.zeros(heads)) if sinks else None
         self.forget = nn.Linear(width, heads) if forget else None
         self.gate = nn.Linear(width, width, bias=False) if output_gate else None
         self.canon = Canon(sum(self.sizes)) if canon else None
-        changed = convs or window or dropout or qk_norm or self.query_scale != 1 or positions != "none"
+        changed = conv != "none" or window or dropout or qk_norm or self.query_scale != 1 or positions != "none"
         self.plain = not (changed or sinks or forget or canon or self.kv_heads != heads)
         if positions == "relative":
             self.relative = nn.Parameter(torch.zeros(32, heads))  # one number per distance bucket and head
@@ -186,9 +178,8 @@ class Attention(Mixer):
         elif self.positions == "relative":
             bias = self.relative[bucket(distances)].movedim(-1, 0)
         if self.window:
-            hidden = torch.zeros(distances.shape, dtype=dtype, device=distances.device).masked_fill(
-                distances >= self.window, -math.inf
-            )
+            seen = torch.zeros(distances.shape, dtype=dtype, device=distances.device)
+            hidden = seen.masked_fill(distances >= self.window, -math.inf)
             bias = hidden if bias is None else bias + hidden
         return bias
 
@@ -215,9 +206,7 @@ class Attention(Mixer):
         now = state["position"][:1]  # every row of a batch is at the same position
         if self.positions == "rotary":
             q, k = (rotary(t, now, self.rotary_fraction) for t in (q, k))
-        first = (
-            max(0, state["k"].shape[2] + 1 - self.window) if self.window else 0
-        )  # of those held, the first still seen
+        first = max(0, state["k"].shape[2] + 1 - self.window) if self.window else 0  # of those held, the first seen
         k, v = (torch.cat([state[name], t], dim=2)[:, :, first:] for name, t in (("k", k), ("v", v)))
         held = now - torch.arange(k.shape[2] - 1, -1, -1, device=x.device)  # positions of the keys held
         bias = self._bias(distance(now, held), x.dtype)
@@ -232,14 +221,20 @@ class Attention(Mixer):
     def state_size(self, length: int) -> int:
         held = min(length, self.window) if self.window else length
         per_token = sum(self.sizes[1:]) + (self.heads if self.forget is not None else 0)
-        windows = [*self.convs.values(), *([self.canon] if self.canon is not None else [])]
-        return held * per_token + sum(conv.initial_state(1).numel() for conv in windows)
+        return super().state_size(length) + held * per_token
 
     def flops(self, length: int) -> int:
         seen = sum(min(t + 1, self.window or t + 1) for t in range(length))  # pairs of query and key
-        scores = 4 * seen * self.out.in_features
-        maps = linear_flops(length, self)
-        return maps + scores + sum(c.flops(length) for c in self.modules() if isinstance(c, ShortConv))
+        return map_flops(length, self) + 4 * seen * self.out.in_features
+
+
+def convolutions(
+    names: Convolved, width: int, kernel: int, activation: Literal["none", "silu"], causal: bool
+) -> dict[str, ShortConv]:
+    """The short convolutions through which some of q, k and v read their input, by name, as an nn.ModuleDict."""
+    each = "" if names == "none" else names
+    convs = {name: ShortConv(width, kernel, activation=activation, causal=causal) for name in each}
+    return cast(dict[str, ShortConv], nn.ModuleDict(convs))
 
 
 def _factors(noise: float, identity: float, like: Tensor) -> tuple[Tensor, Tensor]:

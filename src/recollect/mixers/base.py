@@ -3,7 +3,8 @@
 Any `nn.Module` that maps (batch, length, width) to the same shape and does not look ahead can be trained. The built-in
 ones derive from `Mixer` and add a recurrent form, the size of its state, and a count of operations.
 
-A mixer's constructor takes `width` first and its options by keyword, each with a default. Six keywords are filled in by
+A mixer's constructor takes `width` first and its options by keyword, each with a default. Whether a size is in range is checked
+where a specification gives it (mixers/spec.py), so a constructor checks the rest. Six keywords are filled in by
 the model where a constructor has them: `length` (the longest row), `layer` and `layers` (which layer, of how many),
 `positions` (the kind of positions the model has: "none", "rotary", "alibi", "hard_alibi" or "relative"), `base_width`
 (the width from which muP scales the model, or 0), and `canon` (whether what it projects its input to passes a Canon layer).
@@ -19,6 +20,7 @@ from typing import ClassVar, Literal
 from torch import Tensor, nn
 
 from recollect.ops.norms import Norm
+from recollect.ops.short_conv import ShortConv
 from recollect.spec import SpecError
 
 State = dict[str, Tensor]
@@ -87,10 +89,10 @@ def defines(module: nn.Module, method: str) -> bool:
     return own is not None and own is not getattr(Mixer, method, None)
 
 
-def linear_flops(length: int, *modules: nn.Module | None) -> int:
-    """Operations of all linear maps in some modules over one sequence."""
+def map_flops(length: int, *modules: nn.Module | None) -> int:
+    """Operations of all linear maps and short convolutions in some modules over one sequence."""
     parts = (part for module in modules if module is not None for part in module.modules())
-    return sum(2 * length * part.weight.numel() for part in parts if isinstance(part, nn.Linear))
+    return sum(2 * length * part.weight.numel() for part in parts if isinstance(part, nn.Linear | ShortConv))
 
 
 def divides(what: str, parts: int, width: int) -> int:

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, linear_flops
+from recollect.mixers.base import Mixer, State, map_flops
 from recollect.mixers.hyena import positional_features
 from recollect.ops.long_conv import long_conv, long_conv_flops
 from recollect.ops.short_conv import ShortConv
@@ -31,8 +31,6 @@ class BaseConv(Mixer):
 
     def __init__(self, width: int, *, kernel: int = 3, implicit: bool = False, length: int = 1024):
         super().__init__()
-        if kernel < 1:
-            raise SpecError(f"base_conv: kernel {kernel} must be at least 1")
         self.gate = nn.Linear(width, width)
         self.conv = LongConv(width, length) if implicit else ShortConv(width, kernel)
         self.exact_causality = not implicit  # Fourier transforms round over the whole row
@@ -52,11 +50,12 @@ class BaseConv(Mixer):
         return self.gate(x) * convolved + x, {"conv": conv}
 
     def state_size(self, length: int) -> int:
-        held = length if isinstance(self.conv, LongConv) else self.conv.weight.shape[1] - 1
-        return held * self.gate.in_features
+        history = length * self.gate.in_features if isinstance(self.conv, LongConv) else 0
+        return super().state_size(length) + history
 
     def flops(self, length: int) -> int:
-        return linear_flops(length, self.gate) + self.conv.flops(length)
+        long = long_conv_flops(length, self.gate.in_features) if isinstance(self.conv, LongConv) else 0
+        return map_flops(length, self) + long
 
 
 class LongConv(nn.Module):
@@ -84,7 +83,3 @@ class LongConv(nn.Module):
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:  # x (batch, channels)
         history = torch.cat([state, x[:, None]], dim=1)
         return (history.flip(1) * self._filters(history.shape[1]).T).sum(1) + x, history
-
-    def flops(self, length: int) -> int:
-        """Floating-point operations for one sequence."""
-        return linear_flops(length, self.first, self.last) + long_conv_flops(length, self.last.out_features)

@@ -16,7 +16,6 @@ from recollect.mixers.attention import Attention
 from recollect.mixers.base import Mixer, State
 from recollect.mixers.base_conv import BaseConv
 from recollect.mixers.linear_attention import LinearAttention
-from recollect.spec import SpecError
 
 
 class Based(Mixer):
@@ -38,8 +37,6 @@ class Based(Mixer):
         kernel: int = 3, window: int = 16, layer: int = 0, layers: int = 1,
     ):  # fmt: skip
         super().__init__()
-        if window < 1:
-            raise SpecError(f"based: window {window} must be at least 1, the token itself")
         parts: dict[str, Mixer] = {}
         if layers == 1 or layer % 2 == 0:
             local = Attention(width, heads=heads, window=window, bias=False)
@@ -59,11 +56,8 @@ class Based(Mixer):
         return x + y if self.adds_input and name == "local" and len(self.parts) == 2 else y
 
     def initial_state(self, batch: int) -> State:
-        return {
-            f"{name}.{key}": value
-            for name, part in self.parts.items()
-            for key, value in part.initial_state(batch).items()
-        }
+        states = {name: part.initial_state(batch) for name, part in self.parts.items()}
+        return {f"{name}.{key}": held for name, state in states.items() for key, held in state.items()}
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
         new = {}

@@ -12,7 +12,7 @@ S = the memory; h = heads; d = width / heads, the width of a head's keys.
 import torch
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.mixers.base import Mixer, State, divides, map_flops
 from recollect.ops.activations import sigmoid
 from recollect.ops.delta_rule import delta_rule, delta_rule_flops, delta_rule_step
 from recollect.ops.short_conv import ShortConv
@@ -39,14 +39,9 @@ class DeltaNet(Mixer):
     ):  # fmt: skip
         super().__init__()
         head_dim = divides("delta rule: heads", heads, width)
-        if kernel < 1:
-            raise SpecError(f"delta rule: kernel {kernel} is too short; choose 1 or more")
-        if expand_v < 1:
-            raise SpecError(f"delta rule: expand_v {expand_v} leaves no values; choose 1 or more")
         if not 0 < beta_max <= 2:
-            raise SpecError(
-                f"delta rule: beta_max {beta_max} makes the memory grow or stay empty; choose above 0, up to 2"
-            )
+            reason = "makes the memory grow or stay empty; choose above 0, up to 2"
+            raise SpecError(f"delta rule: beta_max {beta_max} {reason}")
         self.heads, self.beta_max = heads, beta_max
         self.qkv = nn.Linear(width, (2 + expand_v) * width, bias=False)
         self.conv = ShortConv((2 + expand_v) * width, kernel, bias=False, activation="silu")
@@ -103,8 +98,7 @@ class DeltaNet(Mixer):
         return self.out.out_features // self.heads, self.out.in_features // self.heads
 
     def flops(self, length: int) -> int:
-        maps = linear_flops(length, self) + self.conv.flops(length)
-        return maps + self.heads * delta_rule_flops(length, *self._dims)
+        return map_flops(length, self) + self.heads * delta_rule_flops(length, *self._dims)
 
 
 def unit(x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ Glossary as in deltanet.py; n = steps; z = the output gate.
 import torch
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.mixers.base import Mixer, State, divides, map_flops
 from recollect.mixers.deltanet import unit
 from recollect.mixers.mamba import step_size_bias
 from recollect.ops.activations import sigmoid, silu, softplus
@@ -47,9 +47,6 @@ class DeltaProduct(Mixer):
     ):  # fmt: skip
         super().__init__()
         head_dim = divides("deltaproduct: heads", heads, width)
-        for name, value in {"steps": steps, "kernel": kernel, "expand_v": expand_v}.items():
-            if value < 1:
-                raise SpecError(f"deltaproduct: {name} {value} is too small; choose 1 or more")
         if not 0 < beta_max <= 2:
             raise SpecError(f"deltaproduct: beta_max {beta_max} is out of range; choose above 0, up to 2")
         self.steps, self.heads, self.beta_max = steps, heads, beta_max
@@ -131,5 +128,4 @@ class DeltaProduct(Mixer):
         return self.out.out_features // self.heads, self.out.in_features // self.heads
 
     def flops(self, length: int) -> int:
-        rule = self.heads * delta_rule_flops(self.steps * length, *self._dims)
-        return linear_flops(length, self) + self.conv.flops(length) + rule
+        return map_flops(length, self) + self.heads * delta_rule_flops(self.steps * length, *self._dims)

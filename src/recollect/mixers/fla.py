@@ -58,9 +58,8 @@ class FlaLayer(nn.Module):
         try:
             self.layer = cls(**given, **chosen)
         except Exception as error:
-            raise SpecError(
-                f"{PREFIX}{self.layer_name} cannot be built at width {width} with {chosen}: {type(error).__name__}: {error}"
-            ) from error
+            what = f"{PREFIX}{self.layer_name} cannot be built at width {width} with {chosen}"
+            raise SpecError(f"{what}: {type(error).__name__}: {error}") from error
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         ours = f"; the mixer {OURS[self.layer_name]} needs none" if self.layer_name in OURS else ""
@@ -74,16 +73,8 @@ class FlaLayer(nn.Module):
 def fla_mixer(kind: str) -> type[FlaLayer]:
     """The mixer class of `fla:LayerName`, whose constructor takes the layer's options."""
     name = kind.removeprefix(PREFIX)
-    return type(
-        name,
-        (FlaLayer,),
-        {"layer_name": name, "__doc__": FlaLayer.__doc__, "__init__": _constructor(layer_class(name))},
-    )
-
-
-def fla_source() -> str:
-    """The version of the package, which is part of a run."""
-    return f"fla {VERSION}"
+    own = {"layer_name": name, "__doc__": FlaLayer.__doc__, "__init__": _constructor(layer_class(name))}
+    return type(name, (FlaLayer,), own)
 
 
 def layer_class(name: str) -> type[nn.Module]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from recollect.mixers.base import State
 from recollect.mixers.kda import KDA
 from recollect.ops.activations import sigmoid
-from recollect.ops.channel_delta_rule import channel_delta_rule, channel_delta_rule_step
+from recollect.ops.channel_delta_rule import channel_delta_rule_step, gated_delta_rule_2
 
 
 class GatedDeltaNet2(KDA):
@@ -39,22 +39,23 @@ class GatedDeltaNet2(KDA):
         self.write = nn.Linear(width, expand_v * width, bias=False)
 
     def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, h, expand_v d)
-        q, k, v, e = self._gated(x, self.conv(self.qkv(x)))
-        inputs = (q, k, v if values is None else values, e, self._log_alpha(x))
-        return channel_delta_rule(*(t.transpose(1, 2) for t in inputs)).transpose(1, 2)
+        tensors = (*self._split(self.conv(self.qkv(x))), *self._gates(x), self._log_alpha(x))
+        q, k, v, erase, write, log_alpha = (t.transpose(1, 2) for t in tensors)
+        given = (v, erase, write) if values is None else (values.transpose(1, 2), erase, None)
+        return gated_delta_rule_2(q, k, *given, log_alpha).transpose(1, 2)
 
     def signals(self, x: Tensor) -> dict[str, Tensor]:
         decay = self._log_alpha(x).exp().flatten(2)
         return {"erase gate": self._beta(x), "write gate": sigmoid(self.write(x)), "decay": decay}
 
-    def _gated(self, x: Tensor, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Queries, keys, the values as they are written, and the keys as they are erased: four of (..., h, dim)."""
-        q, k, v = self._split(qkv)
+    def _gates(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """How much is erased (..., h, d) and written (..., h, expand_v d)."""
         erase, write = (t.unflatten(-1, (self.heads, -1)) for t in (self._beta(x), sigmoid(self.write(x))))
-        return q, k, write * v, erase * k
+        return erase, write
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
         convolved, conv = self.conv.step(self.qkv(x), state["conv"])
-        q, k, v, e = self._gated(x, convolved)
-        y, memory = channel_delta_rule_step(q, k, v, e, self._log_alpha(x), state["S"])
+        q, k, v = self._split(convolved)  # (batch, h, d)
+        erase, write = self._gates(x)
+        y, memory = channel_delta_rule_step(q, k, write * v, erase * k, self._log_alpha(x), state["S"])
         return self._finish(y, x), {"S": memory, "conv": conv}

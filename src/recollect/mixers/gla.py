@@ -9,14 +9,13 @@ h = heads; d = width / heads. Keys are half as long as values, as in the paper.
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.mixers.base import Mixer, State, divides, map_flops
 from recollect.ops.activations import silu
 from recollect.ops.gated_linear_attention import (
     gated_linear_attention,
     gated_linear_attention_flops,
     gated_linear_attention_step,
 )
-from recollect.spec import SpecError
 
 TEMPERATURE = 16  # the root taken of the sigmoid: decays start near 1
 
@@ -35,8 +34,6 @@ class GLA(Mixer):
     def __init__(self, width: int, *, heads: int = 2, rank: int = 16, norm_eps: float = 1e-5):
         super().__init__()
         head_dim = divides("gla: heads", heads, width)
-        if rank < 1:
-            raise SpecError(f"gla: rank {rank} must be at least 1")
         self.heads, self.key_dim = heads, max(1, head_dim // 2)
         keys = heads * self.key_dim
         self.qkv = nn.Linear(width, 2 * keys + width, bias=False)
@@ -78,4 +75,4 @@ class GLA(Mixer):
 
     def flops(self, length: int) -> int:
         one = gated_linear_attention_flops(length, self.key_dim, self.out.in_features // self.heads)
-        return linear_flops(length, self) + self.heads * one
+        return map_flops(length, self) + self.heads * one

@@ -17,10 +17,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.mixers.base import Mixer, State, divides, map_flops
 from recollect.ops.diagonal_scan import complex_product
 from recollect.ops.long_conv import long_conv, long_conv_flops
-from recollect.spec import SpecError
 
 
 class H3(Mixer):
@@ -42,10 +41,6 @@ class H3(Mixer):
         discretise: Literal["bilinear", "zoh"] = "bilinear",
     ):  # fmt: skip
         super().__init__()
-        if state < 0:
-            raise SpecError(
-                f"h3: state {state} is negative; give a size of 1 or more, or 0 for the longest row's length"
-            )
         divides("h3: head_dim", head_dim, width)
         self.head_dim, self.heads, self.state = head_dim, width // head_dim, state or length
         self.qkv = nn.Linear(width, 3 * width)
@@ -84,7 +79,7 @@ class H3(Mixer):
     def flops(self, length: int) -> int:
         width, entries = self.qkv.in_features, self.qkv.in_features * self.head_dim
         convolutions = long_conv_flops(length, width) + long_conv_flops(length, entries)
-        return linear_flops(length, self) + convolutions + 2 * length * (self.diagonal.C.numel() + entries)
+        return map_flops(length, self) + convolutions + 2 * length * (self.diagonal.C.numel() + entries)
 
 
 class DiagonalSSM(nn.Module):

@@ -17,7 +17,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from recollect.mixers.base import Init, Mixer, State, linear_flops
+from recollect.mixers.base import Init, Mixer, State, map_flops
 from recollect.ops.long_conv import long_conv, long_conv_flops
 from recollect.ops.short_conv import ShortConv
 from recollect.spec import SpecError
@@ -89,11 +89,10 @@ class Hyena(Mixer):
         return self.out(gates[-1] * v), new
 
     def state_size(self, length: int) -> int:
-        return self.short.weight.numel() - self.short.weight.shape[0] + (self.order - 1) * length * self.out.in_features
+        return super().state_size(length) + (self.order - 1) * length * self.out.in_features
 
     def flops(self, length: int) -> int:
-        long = long_conv_flops(length, (self.order - 1) * self.out.in_features)
-        return linear_flops(length, self) + self.short.flops(length) + long
+        return map_flops(length, self) + long_conv_flops(length, (self.order - 1) * self.out.in_features)
 
 
 class ImplicitFilters(nn.Module):
@@ -102,9 +101,8 @@ class ImplicitFilters(nn.Module):
     def __init__(self, channels: int, count: int, length: int, width: int, features: int, train_features: bool):
         super().__init__()
         if features < 3 or features % 2 == 0:
-            raise SpecError(
-                f"hyena: features {features} must be odd and 3 or more (time, and pairs of cosine and sine)"
-            )
+            meaning = "(time, and pairs of cosine and sine)"
+            raise SpecError(f"hyena: features {features} must be odd and 3 or more {meaning}")
         self.count, self.length, self.bands = count, length, features // 2
         self.features = None
         if train_features:

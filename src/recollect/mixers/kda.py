@@ -10,7 +10,7 @@ of a channel's time step; W_1 .. W_4 = low-rank maps, the rank being the width o
 import torch
 from torch import Tensor, nn
 
-from recollect.mixers.base import State, linear_flops
+from recollect.mixers.base import State, map_flops
 from recollect.mixers.deltanet import DeltaNet
 from recollect.mixers.mamba import step_size_bias
 from recollect.ops.activations import sigmoid, softplus
@@ -67,5 +67,4 @@ class KDA(DeltaNet):
         return self._finish(y, x), {"S": memory, "conv": conv}
 
     def flops(self, length: int) -> int:
-        maps = linear_flops(length, self) + self.conv.flops(length)
-        return maps + self.heads * channel_delta_rule_flops(length, *self._dims)
+        return map_flops(length, self) + self.heads * channel_delta_rule_flops(length, *self._dims)

@@ -3,12 +3,12 @@
 Glossary (Katharopoulos et al. 2020): q, k, v = queries, keys, values; phi = feature map; h = heads; d = width / heads.
 """
 
-from typing import Literal, cast
+from typing import Literal
 
 from torch import Tensor, nn
 
-from recollect.mixers.attention import Convolved
-from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.mixers.attention import Convolved, convolutions
+from recollect.mixers.base import Mixer, State, divides, map_flops
 from recollect.ops.linear_attention import (
     Feature,
     feature_size,
@@ -16,8 +16,6 @@ from recollect.ops.linear_attention import (
     linear_attention_flops,
     linear_attention_step,
 )
-from recollect.ops.short_conv import ShortConv
-from recollect.spec import SpecError
 
 
 class LinearAttention(Mixer):
@@ -46,10 +44,6 @@ class LinearAttention(Mixer):
     ):  # fmt: skip
         super().__init__()
         head_dim = divides("linear_attention: heads", heads, width)
-        if feature_dim < 0:
-            raise SpecError(f"linear_attention: feature_dim {feature_dim} is negative; give 0 for the default, or more")
-        if kernel < 1:
-            raise SpecError(f"linear_attention: kernel {kernel} is too short; choose 1 or more")
         self.heads = heads
         self.feature: Feature = feature
         self.feature_dim = feature_dim or (16 if feature == "taylor" else head_dim)
@@ -58,9 +52,7 @@ class LinearAttention(Mixer):
         self.k = nn.Linear(width, heads * self.feature_dim, bias=bias)
         self.v = nn.Linear(width, width, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
-        names = "" if conv == "none" else conv
-        convs = {name: ShortConv(width, kernel, activation=conv_activation, causal=conv_causal) for name in names}
-        self.convs = cast(dict[str, ShortConv], nn.ModuleDict(convs))
+        self.convs = convolutions(conv, width, kernel, conv_activation, conv_causal)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         return self.out(self.mix(x).flatten(2))
@@ -91,4 +83,4 @@ class LinearAttention(Mixer):
     def flops(self, length: int) -> int:
         dim_v = self.out.in_features // self.heads
         one = linear_attention_flops(length, self.feature_dim, dim_v, self.feature, self.normalise)
-        return linear_flops(length, self) + self.heads * one + sum(conv.flops(length) for conv in self.convs.values())
+        return map_flops(length, self) + self.heads * one

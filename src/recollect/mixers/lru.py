@@ -13,7 +13,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, linear_flops
+from recollect.mixers.base import Mixer, State, map_flops
 from recollect.ops.diagonal_scan import diagonal_scan, diagonal_scan_flops, diagonal_scan_step
 from recollect.spec import SpecError
 
@@ -35,8 +35,6 @@ class LRU(Mixer):
     ):  # fmt: skip
         super().__init__()
         state = state or width
-        if state < 1:
-            raise SpecError(f"lru: state {state} is negative; choose 1 or more, or 0 for the width")
         if not 0 <= r_min < r_max <= 1:
             raise SpecError(f"lru: r_min {r_min} and r_max {r_max} must satisfy 0 <= r_min < r_max <= 1")
         if not 0 < max_phase <= 2 * math.pi + 1e-9:
@@ -81,4 +79,4 @@ class LRU(Mixer):
         return self._read(h, x), {"h": h}
 
     def flops(self, length: int) -> int:
-        return linear_flops(length, self) + diagonal_scan_flops(length, len(self.nu_log))
+        return map_flops(length, self) + diagonal_scan_flops(length, len(self.nu_log))

@@ -10,9 +10,8 @@ W x_t + b is one matrix product for all times; the loop over h is in ops/lstm.py
 import torch
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, linear_flops
+from recollect.mixers.base import Mixer, State, map_flops
 from recollect.ops.lstm import lstm, lstm_step
-from recollect.spec import SpecError
 
 
 class LSTM(Mixer):
@@ -25,8 +24,6 @@ class LSTM(Mixer):
 
     def __init__(self, width: int, *, hidden: int = 0):
         super().__init__()
-        if hidden < 0:
-            raise SpecError(f"lstm: hidden {hidden} is negative; give a size of at least 1, or 0 for the model's width")
         self.hidden = hidden or width
         self.inputs = nn.Linear(width, 4 * self.hidden)
         self.recurrent = nn.Parameter(torch.empty(4 * self.hidden, self.hidden))
@@ -51,4 +48,4 @@ class LSTM(Mixer):
 
     def flops(self, length: int) -> int:
         recurrence = 2 * length * (self.recurrent.numel() + 2 * self.hidden)  # and the update of the cell
-        return linear_flops(length, self.inputs, self.out) + recurrence
+        return map_flops(length, self.inputs, self.out) + recurrence

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from recollect.mixers.base import Init, Mixer, State, linear_flops
+from recollect.mixers.base import Init, Mixer, State, map_flops
 from recollect.ops.activations import silu, softplus
 from recollect.ops.mamba import fused_mamba, input_parts, step_and_state
 from recollect.ops.selective_scan import selective_scan, selective_step
@@ -105,8 +105,7 @@ class Mamba(Mixer):
         return self.out(self._gated(y, z)), new
 
     def flops(self, length: int) -> int:
-        convolution = 0 if self.conv is None else self.conv.flops(length)
-        return linear_flops(length, self.in_proj, self.out) + convolution + self.ssm.flops(length)
+        return map_flops(length, self.in_proj, self.conv, self.out) + self.ssm.flops(length)
 
 
 class S6(Mixer):
@@ -146,7 +145,7 @@ class S6(Mixer):
         return self.out(y), {"ssm": h}
 
     def flops(self, length: int) -> int:
-        return linear_flops(length, self.out) + self.ssm.flops(length)
+        return map_flops(length, self.out) + self.ssm.flops(length)
 
 
 class SelectiveSSM(nn.Module):
@@ -211,7 +210,7 @@ class SelectiveSSM(nn.Module):
 
     def flops(self, length: int) -> int:
         """Operations for one sequence; the scan has six per state element: dt A, decay h, u B, their sum, and C . h."""
-        return linear_flops(length, self.x_proj, self.dt_proj) + 6 * length * self.A_log.numel()
+        return map_flops(length, self.x_proj, self.dt_proj) + 6 * length * self.A_log.numel()
 
 
 def step_size_bias(like: Tensor, dt_min: float, dt_max: float) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.mixers.base import Mixer, State, divides, map_flops
 from recollect.mixers.mamba import step_size_bias
 from recollect.ops.activations import silu, softplus
 from recollect.ops.mamba2 import EPS, fused_mamba2, unpacked
@@ -101,7 +101,7 @@ class Mamba2(Mixer):
 
     def flops(self, length: int) -> int:
         scan = 5 * length * self.state * self.out.in_features  # the recurrence's: decay h, B x^T, their sum, and h^T C
-        return linear_flops(length, self.in_proj, self.out) + self.conv.flops(length) + scan
+        return map_flops(length, self) + scan
 
 
 class NormByGroup(nn.RMSNorm):

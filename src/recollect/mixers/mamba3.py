@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, linear_flops
+from recollect.mixers.base import Mixer, State, map_flops
 from recollect.mixers.mamba import step_size_bias
 from recollect.mixers.mamba2 import scan_heads
 from recollect.ops.activations import sigmoid, silu, softplus
@@ -56,10 +56,9 @@ class Mamba3(Mixer):
         self.heads = scan_heads("mamba3", inner, head_dim, groups)
         angles = int(state * rotary_fraction) // 2
         if state < 2 or state % 2 or not 0 < rotary_fraction <= 1 or angles < 1:
-            raise SpecError(
-                f"mamba3: state {state} with rotary_fraction {rotary_fraction} leaves no pair of channels to rotate; "
-                "choose an even state and a share above 0, up to 1"
-            )
+            sizes = f"state {state} with rotary_fraction {rotary_fraction}"
+            hint = "choose an even state and a share above 0, up to 1"
+            raise SpecError(f"mamba3: {sizes} leaves no pair of channels to rotate; {hint}")
         self.state, self.groups, self.decay, self.decay_min = state, groups, decay, decay_min
         self.dt_min, self.dt_max = dt_min, dt_max
         self.sizes = [inner, inner, groups * state, groups * state, self.heads, self.heads, self.heads, angles]
@@ -133,7 +132,7 @@ class Mamba3(Mixer):
 
     def flops(self, length: int) -> int:
         scan = 5 * length * self.state * self.out.in_features  # the recurrence's: decay h, B x^T, their sum, and h^T C
-        return linear_flops(length, self) + scan + 2 * length * self.heads * self.state
+        return map_flops(length, self) + scan + 2 * length * self.heads * self.state
 
 
 def _before(t: Tensor) -> Tensor:

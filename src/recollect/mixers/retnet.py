@@ -10,7 +10,7 @@ h = heads; d = width / heads.
 import torch
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.mixers.base import Mixer, State, divides, map_flops
 from recollect.ops.activations import silu
 from recollect.ops.positions import rotary
 from recollect.ops.ssd import ssd, ssd_step
@@ -68,4 +68,4 @@ class RetNet(Mixer):
 
     def flops(self, length: int) -> int:
         scan = 5 * length * self.state_size(length)  # the recurrence's: decay S, k v^T, their sum, and S^T q
-        return linear_flops(length, self) + scan
+        return map_flops(length, self) + scan

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.mixers.base import Init, Mixer, State, linear_flops
+from recollect.mixers.base import Init, Mixer, State, map_flops
 from recollect.ops.activations import sigmoid
 from recollect.ops.wkv import wkv, wkv_start, wkv_step
 from recollect.spec import SpecError
@@ -71,19 +71,16 @@ class RWKV(Mixer):
 
     def initial_state(self, batch: int) -> State:
         last = self.key.weight.new_zeros(batch, self.key.in_features)
-        numerator, denominator, maximum = wkv_start(last)
-        return {"last": last, "numerator": numerator, "denominator": denominator, "maximum": maximum}
+        return {"last": last} | wkv_start(last)
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
         r, k, v = self._project(x, state["last"])
-        sums = state["numerator"], state["denominator"], state["maximum"]
-        y, (numerator, denominator, maximum) = wkv_step(self.time_decay.exp(), self.time_first, k, v, sums)
-        new = {"last": x, "numerator": numerator, "denominator": denominator, "maximum": maximum}
-        return self.out(r * y), new
+        y, sums = wkv_step(self.time_decay.exp(), self.time_first, k, v, state)
+        return self.out(r * y), {"last": x} | sums
 
     def flops(self, length: int) -> int:
         scan = 2 * 4 * length * self.key.in_features  # numerator and denominator, read and updated
-        return linear_flops(length, self) + scan
+        return map_flops(length, self) + scan
 
 
 def shifted(x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.mixers.base import Mixer, State, divides, map_flops
 from recollect.mixers.rwkv import depth, ramp, shifted, zigzag
 from recollect.ops.activations import silu
 from recollect.ops.wkv6 import wkv6, wkv6_flops, wkv6_step
@@ -92,7 +92,7 @@ class RWKV6(Mixer):
     def flops(self, length: int) -> int:
         low_rank = 2 * length * sum(t.numel() for t in (self.mix_A, self.mix_B, self.decay_A, self.decay_B))
         scan = self.bonus.shape[0] * wkv6_flops(length, self.dim, self.dim)
-        return linear_flops(length, self) + low_rank + scan
+        return map_flops(length, self) + low_rank + scan
 
 
 def start(like: Tensor, batch: int) -> State:

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, divides, linear_flops
+from recollect.mixers.base import Mixer, State, divides, map_flops
 from recollect.mixers.rwkv import depth, ramp, shifted
 from recollect.mixers.rwkv6 import HeadNorm, start
 from recollect.ops.activations import sigmoid
@@ -100,7 +100,7 @@ class RWKV7(Mixer):
     def flops(self, length: int) -> int:
         low_rank = (self.decay_A, self.decay_B, self.rate_A, self.rate_B, self.gate_A, self.gate_B)
         scan = self.bonus.shape[0] * wkv7_flops(length, self.dim, self.dim)
-        return linear_flops(length, self) + 2 * length * sum(t.numel() for t in low_rank) + scan
+        return map_flops(length, self) + 2 * length * sum(t.numel() for t in low_rank) + scan
 
 
 def _low_rank(width: int, size: float) -> tuple[nn.Parameter, nn.Parameter]:

@@ -63,10 +63,8 @@ def _parse(data: Any) -> Any:
     if not isinstance(data, Mapping) or not isinstance(data.get("kind"), str | type):
         raise SpecError(f"a mixer is a name, a class, or a mapping with a `kind`, not {data!r}")
     kind = MIXERS.name(data["kind"])
-    cls = MIXERS.find(kind)
     options = {name: value for name, value in data.items() if name not in ("kind", "source")}
-    own = MIXERS.source(kind)
-    return MixerSpec(kind=kind, options=_checked(kind, cls, options), source=own)
+    return MixerSpec(kind=kind, options=_checked(kind, options), source=MIXERS.source(kind))
 
 
 if TYPE_CHECKING:
@@ -80,9 +78,9 @@ else:
     AnyMixer = Annotated[MixerSpec, BeforeValidator(_parse)]
 
 
-def _checked(kind: str, cls: type[nn.Module], options: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that differ from their defaults, checked against the constructor's signature."""
-    fields, open_ended = _signature(cls)
+    fields, open_ended = _signature(MIXERS.find(kind))
     for name in options:
         if name not in fields.model_fields and not open_ended:
             raise SpecError(f"{kind}: unknown option {name!r}: {nearest(str(name), fields.model_fields)}")
@@ -99,9 +97,8 @@ def _checked(kind: str, cls: type[nn.Module], options: Mapping[str, Any]) -> dic
             given = " ".join(f"{name}=.." for name in missing)
             raise SpecError(f"{kind}: its constructor needs {' and '.join(missing)}; give {given}") from None
         first = error.errors()[0]
-        raise SpecError(
-            f"{kind}: option {'.'.join(map(str, first['loc']))} = {first['input']!r}: {first['msg']}"
-        ) from None
+        option = ".".join(map(str, first["loc"]))
+        raise SpecError(f"{kind}: option {option} = {first['input']!r}: {first['msg']}") from None
     return values.model_dump(exclude_defaults=True)
 
 
@@ -117,7 +114,6 @@ def _signature(cls: type[nn.Module]) -> tuple[type[BaseModel], bool]:
         elif p.kind is not p.VAR_POSITIONAL and p.name not in CONTEXT:
             kind = Any if p.annotation is p.empty or isinstance(p.annotation, str) else p.annotation
             fields[p.name] = (kind, ... if p.default is p.empty else p.default)
-    config = ConfigDict(
-        extra="allow" if open_ended else "forbid", arbitrary_types_allowed=True, protected_namespaces=()
-    )
+    others = "allow" if open_ended else "forbid"
+    config = ConfigDict(extra=others, arbitrary_types_allowed=True, protected_namespaces=())
     return create_model(f"{cls.__name__}Options", __config__=config, **fields), open_ended

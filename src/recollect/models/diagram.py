@@ -1,5 +1,8 @@
 """A model on one screen: its layers as a diagram, its parameters by part, its state and its operations."""
 
+from collections import Counter
+from itertools import groupby
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -17,20 +20,10 @@ def model_card(spec: ModelSpec, task: Task, seeded: Model) -> RenderableType:
 
 def diagram(spec: ModelSpec, task: Task) -> str:
     """The flow from tokens to logits, one box per layer (equal neighbours are drawn once)."""
-    blocks = spec.layer_blocks()
-    groups: list[tuple[BlockSpec, int]] = []
-    for block in blocks:
-        if groups and groups[-1][0] == block:
-            groups[-1] = (block, groups[-1][1] + 1)
-        else:
-            groups.append((block, 1))
-    lines = [
-        f"tokens ({task.row_length} of {task.vocabulary} ids)",
-        "  │",
-        f"embedding → {spec.width}{_positions(spec)}",
-    ]
-    for block, times in groups:
-        inner = _layer_lines(block, spec)
+    positions = "" if spec.positions == "none" else f"   positions: {spec.positions}"
+    lines = [f"tokens ({task.row_length} of {task.vocabulary} ids)", "  │", f"embedding → {spec.width}{positions}"]
+    for block, equal in groupby(spec.layer_blocks()):
+        inner, times = _layer_lines(block, spec), len(list(equal))
         width = max(map(len, inner))
         lines += ["  │", "┌" + "─" * (width + 2) + "┐" + (f" × {times}" if times > 1 else "")]
         lines += [f"│ {line.ljust(width)} │" for line in inner] + ["└" + "─" * (width + 2) + "┘"]
@@ -39,10 +32,6 @@ def diagram(spec: ModelSpec, task: Task) -> str:
         lines += ["  │", "decoder: + code of the answer's number, two-layer GELU network"]
     lines += ["  │", f"{spec.norm} norm", "  │   (answer positions only)", f"head: {head} → {task.vocabulary} logits"]
     return "\n".join(lines) + "\n"
-
-
-def _positions(spec: ModelSpec) -> str:
-    return "" if spec.positions == "none" else f"   positions: {spec.positions}"
 
 
 def _layer_lines(block: BlockSpec, spec: ModelSpec) -> list[str]:
@@ -73,9 +62,9 @@ def _mixer(mixer: MixerSpec) -> str:
 
 def parts_table(model: Model) -> Table:
     """How many parameters each part has."""
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     for name, p in model.named_parameters():
-        counts[_part(name)] = counts.get(_part(name), 0) + p.numel()
+        counts[_part(name)] += p.numel()
     total = sum(counts.values())
     table = Table("part", title="parameters", title_justify="left")
     table.add_column("parameters", justify="right")
@@ -84,20 +73,19 @@ def parts_table(model: Model) -> Table:
         table.add_row(part, f"{n:,}", f"{n / total:.1%}")
     table.add_section()
     table.add_row("total", f"{total:,}", "")
-    embeddings = sum(n for part, n in counts.items() if part in ("embedding", "positions", "head"))
+    embeddings = sum(counts[part] for part in ("embedding", "positions", "head"))
     table.add_row("without embeddings and head", f"{total - embeddings:,}", "")
     return table
 
 
 def _part(name: str) -> str:
     """`layers.3.mixer.qkv.weight` -> `mixers`."""
-    words = name.split(".")
-    if words[0] in ("layers", "second"):
-        stream = "second stream: " if words[0] == "second" else ""
-        return stream + {"mixer": "mixers", "mlp": "MLPs"}.get(
-            words[2], "Canon layers" if words[2].startswith("canon") else "norms"
-        )
-    return {"norm": "last norm"}.get(words[0], words[0])
+    first, *others = name.split(".")
+    if first not in ("layers", "second"):
+        return {"norm": "last norm"}.get(first, first)
+    kind = others[1].partition("_")[0]  # the second word of norm_mixer, canon_mlp .. says what it precedes
+    stream = "second stream: " if first == "second" else ""
+    return stream + {"mixer": "mixers", "mlp": "MLPs", "canon": "Canon layers", "norm": "norms"}[kind]
 
 
 def costs(model: Model, task: Task) -> str:

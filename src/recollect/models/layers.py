@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recollect import rng
-from recollect.mixers.base import State, linear_flops
+from recollect.mixers.base import State, map_flops
 from recollect.models.spec import BlockSpec, ModelSpec
 from recollect.ops.activations import gelu, silu
 from recollect.ops.fused import takes_norm
@@ -89,9 +89,8 @@ class Layer(nn.Module):
         self.norm_mlp = norm_of(spec) if block.mlp != "none" else None
         self.mlp: Any = nn.Identity()
         if block.mlp in ("gelu", "swiglu"):
-            self.mlp = MLP(
-                spec.width, round(spec.width * spec.mlp_ratio), gated=block.mlp == "swiglu", canon="D" in block.canon
-            )
+            hidden = round(spec.width * spec.mlp_ratio)
+            self.mlp = MLP(spec.width, hidden, gated=block.mlp == "swiglu", canon="D" in block.canon)
         self.canon_mixer = Canon(spec.width) if "A" in block.canon else None
         self.canon_mlp = Canon(spec.width) if "C" in block.canon else None
 
@@ -108,11 +107,8 @@ class Layer(nn.Module):
 
     def canons(self) -> dict[str, Canon]:
         """The Canon layers outside the mixer, by the names that their states have."""
-        canons = {
-            "canon_mixer": self.canon_mixer,
-            "canon_mlp": self.canon_mlp,
-            "canon_hidden": getattr(self.mlp, "canon", None),
-        }
+        hidden = getattr(self.mlp, "canon", None)
+        canons = {"canon_mixer": self.canon_mixer, "canon_mlp": self.canon_mlp, "canon_hidden": hidden}
         return {name: canon for name, canon in canons.items() if canon is not None}
 
     def initial_state(self, batch: int) -> State:
@@ -124,20 +120,18 @@ class Layer(nn.Module):
         """One token: (batch, width) and a state give the branch and the next state."""
         new = {}
 
-        def canon(name: str, seen: Tensor) -> Tensor:
-            if name in state:
-                seen, new[name] = self.canons()[name].step(seen, state[name])
+        def through(part: Any, name: str, seen: Tensor) -> Tensor:
+            """What a part gives, by its own step where its Canon layer has a state of this name."""
+            if name not in state:
+                return seen if part is None else part(seen)
+            seen, new[name] = part.step(seen, state[name])
             return seen
 
         def mlp(seen: Tensor) -> Tensor:
             assert self.norm_mlp is not None, "there is a norm where there is an MLP"
-            seen = canon("canon_mlp", self.norm_mlp(seen))
-            if "canon_hidden" not in state:
-                return self.mlp(seen)
-            y, new["canon_hidden"] = self.mlp.step(seen, state["canon_hidden"])
-            return y
+            return through(self.mlp, "canon_hidden", through(self.canon_mlp, "canon_mlp", self.norm_mlp(seen)))
 
-        mixed, after = self.mixer.step(canon("canon_mixer", self.norm_mixer(x)), state)
+        mixed, after = self.mixer.step(through(self.canon_mixer, "canon_mixer", self.norm_mixer(x)), state)
         return self._finish(x, mixed, mlp), {**after, **new}
 
     def state_size(self, length: int) -> int:
@@ -146,8 +140,7 @@ class Layer(nn.Module):
 
     def flops(self, length: int) -> int:
         """Floating-point operations of `forward` for one sequence: the mixer's, the MLP's and the Canon layers'."""
-        maps = linear_flops(length, *(m for m in self.mlp.modules() if isinstance(m, nn.Linear)))
-        return self.mixer.flops(length) + maps + sum(canon.flops(length) for canon in self.canons().values())
+        return self.mixer.flops(length) + map_flops(length, self.mlp, self.canon_mixer, self.canon_mlp)
 
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ A layer adds its branch to the residual stream: x' = x + layer(x), where layer(x
 """
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recollect import rng
-from recollect.mixers.base import State, linear_flops
+from recollect.mixers.base import State, map_flops
 from recollect.models.initialise import initialise
 from recollect.models.layers import Decoder, Layer, Layers, norm_of, sinusoid
 from recollect.models.spec import ADDED, BlockSpec, ModelSpec
@@ -49,7 +50,8 @@ class Model(nn.Module):
         self.norm = norm_of(spec)
         self.decoder = Decoder(spec) if spec.head == "autoencoder" else None
         self.head = None if spec.tie else nn.Linear(spec.width, rows, bias=False)
-        initialise(self)
+        if not self.embedding.weight.is_meta:
+            initialise(self)
 
     def forward(
         self,
@@ -169,8 +171,7 @@ class Model(nn.Module):
     def flops(self, length: int, answers: int) -> int:
         """Floating-point operations of a forward pass of one row, logits at `answers` places."""
         layers = sum(layer.flops(length) for layer in [*self.layers, *self.second])
-        decoder = 0 if self.decoder is None else linear_flops(answers, *self.decoder.linears)
-        return 2 * answers * self.embedding.weight.numel() + layers + decoder
+        return 2 * answers * self.embedding.weight.numel() + layers + map_flops(answers, self.decoder)
 
 
 def build(spec: ModelSpec, vocabulary: int, length: int, seed: int) -> Model:
@@ -180,7 +181,14 @@ def build(spec: ModelSpec, vocabulary: int, length: int, seed: int) -> Model:
 
 
 def outline(spec: ModelSpec, vocabulary: int, length: int) -> Model:
-    """A model for reading its sizes, without memory for its weights where its parts can be built that way."""
+    """A model for reading its sizes, without memory for its weights where its parts can be built that way. It is shared: a
+    plan asks for the same one many times."""
+    return _outline(spec.model_dump_json(exclude_defaults=True), vocabulary, length)
+
+
+@lru_cache(maxsize=128)
+def _outline(model: str, vocabulary: int, length: int) -> Model:
+    spec = ModelSpec.model_validate_json(model)
     try:
         with torch.device("meta"):
             return build(spec, vocabulary, length, seed=0)

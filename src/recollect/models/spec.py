@@ -114,22 +114,16 @@ class ModelSpec(Spec):
     def _known_letters(self) -> Self:
         for letter in self.pattern:
             if letter not in self.blocks:
-                raise SpecError(
-                    f"pattern {self.pattern!r}: letter {letter!r} has no block; "
-                    + (
-                        nearest(letter, self.blocks)
-                        if self.blocks
-                        else "give `blocks`, e.g. {M: {mixer: mamba, mlp: none}}"
-                    )
-                )
+                example = "give `blocks`, e.g. {M: {mixer: mamba, mlp: none}}"
+                hint = nearest(letter, self.blocks) if self.blocks else example
+                raise SpecError(f"pattern {self.pattern!r}: letter {letter!r} has no block; {hint}")
         if self.blocks and not self.pattern:
             raise SpecError(f"blocks {sorted(self.blocks)} are given but no pattern that uses them")
-        if self.positions in ("alibi", "hard_alibi", "rotary") and not any(
-            "positions" in m.takes for m in self.mixers()
-        ):
-            kinds = sorted({m.kind for m in self.mixers()})
+        inside = self.positions in ("alibi", "hard_alibi", "rotary")
+        if inside and not any("positions" in mixer.takes for mixer in self.mixers()):
+            kinds = ", ".join(sorted({mixer.kind for mixer in self.mixers()}))
             raise SpecError(
-                f"positions {self.positions!r} act inside attention, and {', '.join(kinds)} has none; "
+                f"positions {self.positions!r} act inside attention, and {kinds} has none; "
                 "choose from: none, learned, sinusoidal, relative"
             )
         return self

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.optim.adamw import adamw as torch_adamw
 
+from recollect.ops import triton as kernels
 from recollect.ops.fused import use_kernels
 
 
@@ -61,9 +62,7 @@ def adamw_definition(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor,
 def adamw(p: Tensor, g: Tensor, m: Tensor, v: Tensor, scales: Tensor, decays: bool, clips: bool) -> None:
     """The same; on a GPU in one pass over the numbers. `scales` is in the precision of p."""
     if use_kernels(p):
-        from recollect.ops.triton import optimisers as kernels
-
-        kernels.adamw_step(p, g, m, v, scales, decays)
+        kernels.optimisers.adamw_step(p, g, m, v, scales, decays)
     else:
         adamw_definition(p, g, m, v, scales, decays, clips)
 

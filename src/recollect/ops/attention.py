@@ -82,16 +82,12 @@ def _packed_forward(qkv: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
     return kernels.attention.forward(qkv, bias)
 
 
-def _packed_backward(grad: Tensor, *saved) -> tuple[Tensor, Tensor]:
-    return kernels.attention.backward(grad, *saved)
-
-
 def _packed_fake(qkv: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
     rows, length, _, heads, dim = qkv.shape
     return qkv.new_empty(rows, length, heads, dim), qkv.new_empty(rows, heads, length, dtype=torch.float32)
 
 
-_packed = op("packed_attention", _packed_forward, _packed_backward, _packed_fake)
+_packed = op("packed_attention", _packed_forward, lambda *saved: kernels.attention.backward(*saved), _packed_fake)
 
 
 def _forward(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -102,9 +98,7 @@ def _forward(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     return out.contiguous(), logsumexp.contiguous()
 
 
-def _backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, logsumexp: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def _backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, logsumexp: Tensor) -> tuple[Tensor, ...]:
     if q.is_cuda:
         n = q.shape[-2]
         unused = (
@@ -116,8 +110,7 @@ def _backward(
         )
     else:
         grads = _aten._scaled_dot_product_flash_attention_for_cpu_backward(grad, q, k, v, out, logsumexp, 0.0, True)
-    dq, dk, dv = grads[:3]
-    return dq.contiguous(), dk.contiguous(), dv.contiguous()
+    return tuple(x.contiguous() for x in grads[:3])
 
 
 def _fake(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:

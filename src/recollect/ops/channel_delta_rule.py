@@ -16,15 +16,18 @@ Every decay is exp of a sum of logs that is at most 0, so none overflows.
 Shapes: q, k, e, log_alpha (batch, heads, length, dim), v (batch, heads, length, dim_v), beta (batch, heads, length).
 """
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
-from recollect.ops.chunks import chunked
-from recollect.ops.delta_rule import solve_flops
-from recollect.ops.external import may_serve, offered
+from recollect.ops import triton as kernels
+from recollect.ops.delta_rule import MAX_DIM, delta_rule_flops
+from recollect.ops.external import offered
+from recollect.ops.fused import use_kernels
 from recollect.ops.op import op
 from recollect.ops.precision import half_dtype, in_float32
-from recollect.ops.recurrence import over_time
+from recollect.ops.recurrence import chunked, delta_states, over_time
 
 CHUNK = 16  # tokens between which each pair has its own decays: chunk x chunk x dim numbers
 
@@ -46,11 +49,24 @@ def channel_delta_rule_definition(q: Tensor, k: Tensor, v: Tensor, e: Tensor, lo
 
 
 def kda(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor) -> Tensor:
-    """The rule of KDA, e = beta k with beta v written, by chunks; through another library's kernel where there is one."""
-    if (dtype := half_dtype(q)) is None or not may_serve(q):
+    """The rule of KDA, e = beta k with beta v written, by chunks; on a GPU in one kernel."""
+    if not _in_kernel(q):
         return channel_delta_rule(q, k, beta[..., None] * v, beta[..., None] * k, log_alpha)
-    by_time = [x.transpose(1, 2) for x in (q.to(dtype), k.to(dtype), v.to(dtype), beta, log_alpha)]
-    return _either_kda(*by_time)[0].transpose(1, 2).to(q.dtype)
+    q, k, v, beta, log_alpha = _time_first(q, k, v, beta, log_alpha)
+    return _joined(_by_head(q, k, part, beta, log_alpha)[0] for part in v.split(MAX_DIM, -1))
+
+
+def gated_delta_rule_2(
+    q: Tensor, k: Tensor, v: Tensor, erase: Tensor, write: Tensor | None, log_alpha: Tensor
+) -> Tensor:
+    """The rule of Gated DeltaNet-2, e = erase * k with write * v written, or v where there is no `write`; the same way."""
+    if not _in_kernel(q):
+        return channel_delta_rule(q, k, v if write is None else write * v, erase * k, log_alpha)
+    q, k, v, erase, log_alpha = _time_first(q, k, v, erase, log_alpha)
+    values = v.split(MAX_DIM, -1)
+    gates = [None] * len(values) if write is None else write.transpose(1, 2).split(MAX_DIM, -1)
+    parts = zip(values, gates, strict=True)
+    return _joined(_by_channel(q, k, part, erase, gate, log_alpha)[0] for part, gate in parts)
 
 
 @in_float32
@@ -71,53 +87,61 @@ def channel_delta_rule(q: Tensor, k: Tensor, v: Tensor, e: Tensor, log_alpha: Te
     else:
         u, w = solved.split((v.shape[-1], k.shape[-1]), dim=-1)
         to_end = (since_start[..., -1:, :] - since_start).exp()
-        states, written = _between(to_end * k, since_start[..., -1, :, None].exp(), u, w)
-        y = scores @ written + (since_start.exp() * q) @ states
+        states, written = delta_states(to_end * k, since_start[..., -1, :, None].exp(), u, w)
+        y = scores @ written + (since_start.exp() * q) @ torch.stack(states, dim=2)
     return y.flatten(2, 3)[:, :, :length]
-
-
-def _between(k: Tensor, decay: Tensor, u: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-    """The state before each chunk, and what each chunk writes, U - W S."""
-    state = u.new_zeros(*u.shape[:2], k.shape[-1], u.shape[-1])
-    states, written = [], []
-    for k_n, decay_n, u_n, w_n in zip(*(x.unbind(2) for x in (k, decay, u, w)), strict=True):
-        states.append(state)
-        written.append(u_n - w_n @ state)
-        state = decay_n * state + k_n.mT @ written[-1]  # (batch, heads, dim, dim_v)
-    return torch.stack(states, dim=2), torch.stack(written, dim=2)
 
 
 def channel_delta_rule_flops(length: int, dim: int, dim_v: int) -> int:
     """Operations of the products and the solve above, for one head of one sequence; a pair's scores have three factors."""
-    chunk = min(CHUNK, length)
-    chunks = -(-length // chunk)
-    columns = dim_v if chunks == 1 else dim_v + dim
-    between = 0 if chunks == 1 else 6 * chunk * dim * dim_v
-    return chunks * (chunk**2 * (6 * dim + 2 * dim_v) + solve_flops(chunk, columns) + between)
+    return delta_rule_flops(length, dim, dim_v, CHUNK, factors=3)
 
 
-# KDA's rule as an op that fla's kernel may serve. Time comes before heads.
+# The kernel's op, with a gate per head and with gates per channel. Time comes before heads, as projections leave it.
 
 
-def _kda_by_time(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor) -> Tensor:
-    q, k, v, beta, log_alpha = (x.transpose(1, 2) for x in (q, k, v, beta[..., None], log_alpha))
-    return channel_delta_rule(q, k, beta * v, beta * k, log_alpha).transpose(1, 2)
+def _in_kernel(q: Tensor) -> bool:
+    return use_kernels(q) and q.shape[-1] <= MAX_DIM
 
 
-def _kda_forward(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor) -> tuple[Tensor]:
-    return (_kda_by_time(q, k, v, beta, log_alpha).contiguous(),)
+def _time_first(q: Tensor, k: Tensor, v: Tensor, *others: Tensor) -> list[Tensor]:
+    dtype = half_dtype(q) or q.dtype
+    return [x.transpose(1, 2) for x in (q.to(dtype), k.to(dtype), v.to(dtype), *others)]
 
 
-def _kda_backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    differentiate = torch.func.vjp(_kda_by_time, q, k, v, beta, log_alpha)[1]
-    dq, dk, dv, dbeta, dlog_alpha = (x.contiguous() for x in differentiate(grad))
-    return dq, dk, dv, dbeta, dlog_alpha
+def _joined(parts: Iterable[Tensor]) -> Tensor:
+    """Columns of the values are independent, so wide ones are taken in parts."""
+    parts = [y.transpose(1, 2) for y in parts]
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
-def _kda_fake(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor) -> tuple[Tensor]:
-    return (v.new_empty(v.shape),)
+def _by_head_forward(
+    q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return kernels.channel_delta_rule.forward(q, k, v, beta, None, log_alpha)
 
 
-_either_kda = op("kda", *offered("kda", _kda_forward, _kda_backward, _kda_fake), _kda_fake)
+def _by_head_backward(grad: Tensor, *saved: Tensor) -> tuple[Tensor, ...]:
+    q, k, v, beta, log_alpha, _, *kept = saved  # and y between them
+    grads = kernels.channel_delta_rule.backward(grad, q, k, v, beta, None, log_alpha, *kept)
+    return tuple(x for x in grads if x is not None)
+
+
+def _by_channel_forward(
+    q: Tensor, k: Tensor, v: Tensor, erase: Tensor, write: Tensor | None, log_alpha: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return kernels.channel_delta_rule.forward(q, k, v, erase, write, log_alpha)
+
+
+def _by_channel_backward(grad: Tensor, *saved: Tensor) -> tuple[Tensor, ...]:
+    q, k, v, erase, write, log_alpha, _, *kept = saved
+    grads = kernels.channel_delta_rule.backward(grad, q, k, v, erase, write, log_alpha, *kept)
+    return tuple(grad.new_empty(0) if x is None else x for x in grads)
+
+
+def _fake(q: Tensor, k: Tensor, v: Tensor, *others: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return kernels.channel_delta_rule.empty(q, v)
+
+
+_by_head = op("kda", *offered("kda", _by_head_forward, _by_head_backward, _fake), _fake)
+_by_channel = op("gated_delta_rule_2", _by_channel_forward, _by_channel_backward, _fake)

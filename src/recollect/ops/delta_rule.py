@@ -18,12 +18,11 @@ import torch
 from torch import Tensor
 
 from recollect.ops import triton as kernels
-from recollect.ops.chunks import chunked, segment_sum
 from recollect.ops.external import offered
 from recollect.ops.fused import use_kernels
 from recollect.ops.op import op
 from recollect.ops.precision import half_dtype, in_float32
-from recollect.ops.recurrence import over_time
+from recollect.ops.recurrence import chunked, delta_states, over_time, segment_sum
 
 CHUNK = 64  # tokens whose writes are found together
 MAX_DIM = 128
@@ -73,18 +72,20 @@ def _by_chunks(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor 
     else:
         u, w = solved.split((v.shape[-1], k.shape[-1]), dim=-1)
         to_end = within[..., -1, :, None]
-        written, read = _between(since_start * q, to_end * k, since_start[..., -1:, :], u, w)
-        y = scores @ written + read
+        states, written = delta_states(to_end * k, since_start[..., -1:, :], u, w)
+        read = [q_n @ state for q_n, state in zip((since_start * q).unbind(2), states, strict=True)]
+        y = scores @ written + torch.stack(read, dim=2)
     return y.flatten(2, 3)[:, :, :length]
 
 
-def delta_rule_flops(length: int, dim: int, dim_v: int) -> int:
-    """Operations of the matrix products and the solve above, for one head of one sequence."""
-    chunk = min(CHUNK, length)
+def delta_rule_flops(length: int, dim: int, dim_v: int, longest: int = CHUNK, factors: int = 2) -> int:
+    """Operations of the matrix products and the solve above, for one head of one sequence, in chunks of at most `longest`; each
+    term of a pair's scores has so many `factors`."""
+    chunk = min(longest, length)
     chunks = -(-length // chunk)
     columns = dim_v if chunks == 1 else dim_v + dim
     between = 0 if chunks == 1 else 6 * chunk * dim * dim_v
-    return chunks * (2 * chunk**2 * (2 * dim + dim_v) + solve_flops(chunk, columns) + between)
+    return chunks * (2 * chunk**2 * (factors * dim + dim_v) + solve_flops(chunk, columns) + between)
 
 
 def solve_flops(rows: int, columns: int) -> int:
@@ -98,17 +99,6 @@ def _decays(beta: Tensor, log_alpha: Tensor | None) -> tuple[Tensor, Tensor]:
         return beta.new_ones(beta.shape[-2], beta.shape[-2]).tril(), torch.ones_like(beta)
     log_alpha = chunked(log_alpha[..., None], beta.shape[-2])
     return segment_sum(log_alpha[..., 0]).exp(), log_alpha.cumsum(-2).exp()
-
-
-def _between(q: Tensor, k: Tensor, through: Tensor, u: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-    """From chunk to chunk: what is written, U - W S, and what is read of the state before, Q S."""
-    state = u.new_zeros(*u.shape[:2], k.shape[-1], u.shape[-1])
-    written, read = [], []
-    for q_n, k_n, through_n, u_n, w_n in zip(*(x.unbind(2) for x in (q, k, through, u, w)), strict=True):
-        written.append(u_n - w_n @ state)
-        read.append(q_n @ state)
-        state = through_n * state + k_n.mT @ written[-1]  # (batch, heads, dim, dim_v)
-    return torch.stack(written, dim=2), torch.stack(read, dim=2)
 
 
 # The kernel's op, with a decay and without. Time comes before heads, as projections leave it and as norms take it.

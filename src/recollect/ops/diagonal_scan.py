@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from recollect.ops.precision import in_float32
-from recollect.ops.recurrence import over_time
 
 CHUNK = 32
 
@@ -24,14 +23,9 @@ def diagonal_scan_step(u: Tensor, decay: Tensor, angle: Tensor, h: Tensor) -> tu
     return h, h
 
 
-def diagonal_scan_definition(u: Tensor, decay: Tensor, angle: Tensor) -> Tensor:
-    """One token after another."""
-    return over_time(lambda u_t, h: diagonal_scan_step(u_t, decay, angle, h), torch.zeros_like(u[:, 0]), u, dim=1)
-
-
 @in_float32
 def diagonal_scan(u: Tensor, decay: Tensor, angle: Tensor) -> Tensor:
-    """The same by chunks."""
+    """All tokens, by chunks."""
     length = u.shape[1]
     chunk = min(CHUNK, length)
     u = F.pad(u, (0, 0, 0, 0, 0, -length % chunk)).unflatten(1, (-1, chunk))  # (batch, chunks, chunk, channels, 2)

@@ -47,33 +47,30 @@ INSTALLED = _numbers(VERSION) >= (0, 6)
 _choices: dict[tuple, bool] = {}  # whether theirs are used for an op's shapes
 
 
-def usable(op: str, device: torch.device) -> str | None:
-    """None where theirs may be tried for `op`, else why not."""
-    if os.environ.get("RECOLLECT_EXTERNAL") == "0":
-        return "RECOLLECT_EXTERNAL=0 turns other libraries' kernels off"
-    if not INSTALLED:
-        return f"flash-linear-attention 0.6 or later is not installed (found: {VERSION or 'none'})"
-    if device.type != "cuda":
-        return f"flash-linear-attention's kernels need CUDA, not {device.type}"
+def usable(op: str, device: torch.device) -> bool:
+    """Whether theirs may be tried for `op`: they may serve on the device, and are not known to be wrong there."""
+    if not _may_serve_on(device):
+        return False
     import triton
 
     hopper = torch.cuda.get_device_capability(device)[0] == 9
-    if op in WRONG_ON_HOPPER and hopper and (3, 4) <= _numbers(triton.__version__) <= (3, 7, 0):
-        return f"Triton {triton.__version__} gives wrong gradients of {op} on Hopper GPUs"
-    return None
+    return not (op in WRONG_ON_HOPPER and hopper and (3, 4) <= _numbers(triton.__version__) <= (3, 7, 0))
 
 
 def may_serve(x: Tensor) -> bool:
     """What is known of x while a graph is traced: for an op that without theirs is better left to the compiler."""
-    return INSTALLED and x.is_cuda and os.environ.get("RECOLLECT_EXTERNAL") != "0"
+    return _may_serve_on(x.device)
+
+
+def _may_serve_on(device: torch.device) -> bool:
+    return INSTALLED and device.type == "cuda" and os.environ.get("RECOLLECT_EXTERNAL") != "0"
 
 
 def refuse_without_gpu(x: Tensor, what: str, instead: str) -> None:
     """Raise an error that names the cause where another library's kernels cannot run on x."""
     if not x.is_cuda and os.environ.get("TRITON_INTERPRET") != "1":
-        raise SpecError(
-            f"{what} computes with Triton kernels, which need a CUDA GPU, and x is on the {x.device.type}{instead}"
-        )
+        needs = "computes with Triton kernels, which need a CUDA GPU"
+        raise SpecError(f"{what} {needs}, and x is on the {x.device.type}{instead}")
 
 
 def offered(op: str, forward: Callable, backward: Callable, fake: Callable) -> tuple[Callable, Callable]:
@@ -98,7 +95,7 @@ def offered(op: str, forward: Callable, backward: Callable, fake: Callable) -> t
 
 
 def _theirs_win(op: str, forward: Callable, backward: Callable, tensors: Sequence[Tensor]) -> bool:
-    if tensors[0].dtype not in HALF or usable(op, tensors[0].device):
+    if tensors[0].dtype not in HALF or not usable(op, tensors[0].device):
         return False
 
     def ours() -> list[Tensor]:

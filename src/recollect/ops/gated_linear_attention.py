@@ -12,11 +12,10 @@ Shapes: q, k, log_alpha (batch, heads, length, dim), v (batch, heads, length, di
 import torch
 from torch import Tensor
 
-from recollect.ops.chunks import chunked, states_before
 from recollect.ops.external import may_serve, offered
 from recollect.ops.op import op
 from recollect.ops.precision import half_dtype, in_float32
-from recollect.ops.recurrence import over_time
+from recollect.ops.recurrence import chunked, over_time, states_before
 
 CHUNK = 16  # tokens between which each pair has its own decays: chunk x chunk x dim numbers
 
@@ -48,9 +47,8 @@ def gated_linear_attention(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -
 def _by_chunks(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> Tensor:
     """Pair by pair inside each chunk, and through the state before it."""
     length = q.shape[2]
-    q, k, v, log_alpha = (
-        chunked(x, min(CHUNK, length)) for x in (q, k, v, log_alpha)
-    )  # (batch, heads, chunks, chunk, ...)
+    # (batch, heads, chunks, chunk, ...)
+    q, k, v, log_alpha = (chunked(x, min(CHUNK, length)) for x in (q, k, v, log_alpha))
     since_start = log_alpha.cumsum(-2)
     between = since_start[..., :, None, :] - since_start[..., None, :, :]  # (batch, heads, chunks, chunk, chunk, dim)
     scores = (q[..., :, None, :] * between.clamp(max=0).exp() * k[..., None, :, :]).sum(-1)
@@ -78,12 +76,9 @@ def _forward(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> tuple[Tensor
     return (_by_time(q, k, v, log_alpha).contiguous(),)
 
 
-def _backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> tuple[Tensor, ...]:
     differentiate = torch.func.vjp(_by_time, q, k, v, log_alpha)[1]
-    dq, dk, dv, dlog_alpha = (x.contiguous() for x in differentiate(grad))
-    return dq, dk, dv, dlog_alpha
+    return tuple(x.contiguous() for x in differentiate(grad))
 
 
 def _fake(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> tuple[Tensor]:

@@ -23,11 +23,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from recollect.ops import triton as kernels
-from recollect.ops.chunks import chunked
 from recollect.ops.fused import chunk_dtype
 from recollect.ops.op import op
 from recollect.ops.precision import in_float32
-from recollect.ops.recurrence import over_time
+from recollect.ops.recurrence import chunked, over_time
 
 Feature = Literal["elu", "relu", "identity", "taylor"]
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from recollect.ops import triton as kernels
 from recollect.ops.fused import use_kernels
 
 
@@ -52,8 +53,6 @@ def lion_definition(p: Tensor, g: Tensor, m: Tensor, scales: Tensor, decays: boo
 def lion(p: Tensor, g: Tensor, m: Tensor, scales: Tensor, decays: bool, clips: bool) -> None:
     """The same; on a GPU in one pass over the numbers. `scales` is in the precision of p."""
     if use_kernels(p):
-        from recollect.ops.triton import optimisers as kernels
-
-        kernels.lion_step(p, g, m, scales, decays)
+        kernels.optimisers.lion_step(p, g, m, scales, decays)
     else:
         lion_definition(p, g, m, scales, decays, clips)

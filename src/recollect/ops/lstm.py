@@ -21,18 +21,8 @@ def lstm_step(x: Tensor, recurrent: Tensor, h: Tensor, c: Tensor) -> tuple[Tenso
     return sigmoid(o) * c.tanh(), c
 
 
-def lstm_definition(x: Tensor, recurrent: Tensor) -> Tensor:
-    """One token after another."""
-    h = c = x.new_zeros(x.shape[0], recurrent.shape[1])
-    out = []
-    for x_t in x.unbind(1):
-        h, c = lstm_step(x_t, recurrent, h, c)
-        out.append(h)
-    return torch.stack(out, dim=1)
-
-
 def lstm(x: Tensor, recurrent: Tensor) -> Tensor:
-    """The same with its own backward: x (batch, length, 4 hidden), recurrent (4 hidden, hidden) -> h at all times."""
+    """All tokens, with its own backward: x (batch, length, 4 hidden), recurrent (4 hidden, hidden) -> h at all times."""
     return _lstm(x, recurrent[None])[0]
 
 

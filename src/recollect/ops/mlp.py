@@ -36,9 +36,7 @@ def _forward(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> tuple
     return (kernels.mlp.forward(x, w1, b1, w2, b2),)
 
 
-def _backward(
-    grad: Tensor, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def _backward(grad: Tensor, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> tuple[Tensor, ...]:
     return kernels.mlp.backward(grad, x, w1, b1, w2, b2)
 
 

@@ -54,16 +54,14 @@ def hard_alibi(heads: int, distances: Tensor, dtype: torch.dtype) -> Tensor:
     local = max(1, heads // 2) if heads > 1 else 0
     reach = torch.full((heads,), torch.iinfo(torch.int64).max, device=distances.device)
     reach[:local] = torch.arange(1, local + 1, device=distances.device)
-    return torch.zeros(heads, *distances.shape, dtype=dtype, device=distances.device).masked_fill(
-        distances >= reach[:, None, None], -math.inf
-    )
+    seen = torch.zeros(heads, *distances.shape, dtype=dtype, device=distances.device)
+    return seen.masked_fill(distances >= reach[:, None, None], -math.inf)
 
 
 def bucket(distances: Tensor, buckets: int = 32, furthest: int = 128) -> Tensor:
     """T5's causal distance buckets: one per distance for the first half, then logarithmic up to `furthest`."""
     near = buckets // 2
     distances = distances.clamp(min=0)
-    far = (
-        near + (torch.log(distances.clamp(min=1).double() / near) / math.log(furthest / near) * (buckets - near)).long()
-    )
+    logarithm = torch.log(distances.clamp(min=1).double() / near) / math.log(furthest / near)
+    far = near + (logarithm * (buckets - near)).long()
     return torch.where(distances < near, distances, far.clamp(max=buckets - 1))

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from recollect.ops import triton as kernels
 from recollect.ops.fused import use_kernels
 
 
@@ -68,8 +69,6 @@ def schedule_free_definition(
 def schedule_free(y: Tensor, g: Tensor, z: Tensor, v: Tensor, scales: Tensor, decays: bool, clips: bool) -> None:
     """The same; on a GPU in one pass over the numbers. `scales` is in the precision of y."""
     if use_kernels(y):
-        from recollect.ops.triton import optimisers as kernels
-
-        kernels.schedule_free_step(y, g, z, v, scales, decays)
+        kernels.optimisers.schedule_free_step(y, g, z, v, scales, decays)
     else:
         schedule_free_definition(y, g, z, v, scales, decays, clips)

@@ -134,7 +134,7 @@ def _kernel_forward(x: Tensor, dt: Tensor, AbD: Tensor, BC: Tensor) -> tuple[Ten
 
 def _kernel_backward(
     grad: Tensor, x: Tensor, dt: Tensor, AbD: Tensor, BC: Tensor, y: Tensor, states: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     dBC = BC.new_empty(BC.shape)
     return *kernels.selective_scan.backward(grad, x, dt, AbD, BC, states, dBC), dBC
 

@@ -19,6 +19,7 @@ from recollect.ops.activations import silu
 from recollect.ops.fused import use_kernels
 from recollect.ops.op import op
 from recollect.ops.precision import half_dtype
+from recollect.ops.recurrence import over_time
 from recollect.spec import SpecError
 
 Activation = Literal["none", "silu"]
@@ -27,15 +28,18 @@ LONGEST = 16
 """The most taps of a filter that the kernels are used for: they unroll every product, so longer ones take long to compile."""
 
 
+def short_conv_step(
+    x: Tensor, w: Tensor, b: Tensor | None, activation: Activation, before: Tensor
+) -> tuple[Tensor, Tensor]:
+    """One token, x (batch, channels): y and the last inputs (batch, kernel - 1, channels), which were `before`."""
+    window = torch.cat([before, x[:, None]], dim=1)  # (batch, kernel, channels)
+    return _finished((window * w.T).sum(1), b, activation), window[:, 1:]
+
+
 def short_conv_definition(x: Tensor, w: Tensor, b: Tensor | None = None, activation: Activation = "none") -> Tensor:
     """One token after another."""
-    kernel = w.shape[1]
-    window = x.new_zeros(x.shape[0], kernel, x.shape[2])
-    out = []
-    for x_t in x.unbind(1):
-        window = torch.cat([window[:, 1:], x_t[:, None]], dim=1)  # (batch, kernel, channels)
-        out.append(_finished((window * w.T).sum(1), b, activation))
-    return torch.stack(out, dim=1)
+    before = x.new_zeros(x.shape[0], w.shape[1] - 1, x.shape[2])
+    return over_time(lambda x_t, before: short_conv_step(x_t, w, b, activation, before), before, x, dim=1)
 
 
 def short_conv(x: Tensor, w: Tensor, b: Tensor | None = None, activation: Activation = "none") -> Tensor:
@@ -139,12 +143,7 @@ class ShortConv(nn.Module):
                 f"a centred convolution of {self.weight.shape[1]} taps reads tokens that come later, so it has no recurrent "
                 "form; to step from token to token choose a causal one (conv_causal: true)"
             )
-        window = torch.cat([state, x[:, None]], dim=1)  # (batch, kernel, channels)
-        return _finished((window * self.weight.T).sum(1), self.bias, self.activation), window[:, 1:]
-
-    def flops(self, length: int) -> int:
-        """Floating-point operations for one sequence."""
-        return 2 * length * self.weight.numel()
+        return short_conv_step(x, self.weight, self.bias, self.activation, state)
 
 
 class Canon(ShortConv):

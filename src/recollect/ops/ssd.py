@@ -17,12 +17,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from recollect.ops import triton as kernels
-from recollect.ops.chunks import segment_sum, states_before
 from recollect.ops.external import offered
 from recollect.ops.fused import chunk_dtype
 from recollect.ops.op import op
 from recollect.ops.precision import in_float32
-from recollect.ops.recurrence import over_time
+from recollect.ops.recurrence import over_time, segment_sum, states_before
 
 CHUNK = 64
 """The longest chunk: within it work grows with its square, between chunks with their number."""
@@ -82,7 +81,7 @@ def _forward(x: Tensor, log_a: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Te
 
 def _backward(
     grad: Tensor, x: Tensor, log_a: Tensor, B: Tensor, C: Tensor, y: Tensor, states: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     dx, dB, dC = (t.new_empty(t.shape) for t in (x, B, C))
     (dlog_a,) = kernels.ssd.backward(grad, x, log_a, B, C, states, kernels.ssd.running(x, log_a), dx, dB, dC)
     return dx, dlog_a, dB, dC

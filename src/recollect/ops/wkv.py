@@ -24,24 +24,28 @@ from recollect.ops.op import op
 from recollect.ops.precision import wide
 from recollect.ops.recurrence import over_time
 
-WkvState = tuple[Tensor, Tensor, Tensor]
-"""Numerator and denominator, divided by e^m, and m: each (batch, channels)."""
+WkvState = dict[str, Tensor]
+"""`numerator` and `denominator`, divided by e^m, and m as `maximum`: each (batch, channels)."""
 
 
 def wkv_start(k: Tensor) -> WkvState:
     """The state before the first token; k (batch, channels) gives shape and type."""
-    return torch.zeros_like(k), torch.zeros_like(k), torch.full_like(k, -math.inf)
+    return {
+        "numerator": torch.zeros_like(k),
+        "denominator": torch.zeros_like(k),
+        "maximum": torch.full_like(k, -math.inf),
+    }
 
 
 def wkv_step(w: Tensor, u: Tensor, k: Tensor, v: Tensor, state: WkvState) -> tuple[Tensor, WkvState]:
     """One token: k, v (batch, channels)."""
-    numerator, denominator, m = state
+    numerator, denominator, m = state["numerator"], state["denominator"], state["maximum"]
     top = torch.maximum(m, u + k)
     past, now = (m - top).exp(), (u + k - top).exp()
     y = (past * numerator + now * v) / (past * denominator + now)
     top = torch.maximum(m - w, k)
     past, now = (m - w - top).exp(), (k - top).exp()
-    return y, (past * numerator + now * v, past * denominator + now, top)
+    return y, {"numerator": past * numerator + now * v, "denominator": past * denominator + now, "maximum": top}
 
 
 def wkv_definition(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -60,7 +64,7 @@ def _forward(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
     return (_average(*_grouped(w, u, k, v))[0].flatten(0, 1).to(v.dtype),)
 
 
-def _backward(grad: Tensor, w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _backward(grad: Tensor, w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
     if use_kernels(k):
         return kernels.wkv.backward(grad, w, u, k, v)
     dtypes = [t.dtype for t in (w, u, k, v)]
@@ -75,8 +79,7 @@ def _backward(grad: Tensor, w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple
     grad_u = (now * (v - y)).sum((1, 2))
     grad_w = ((m + n - w).exp() * (denominator * Q - numerator * P)).sum((1, 2))
     grads = grad_w, grad_u, grad_k.flatten(0, 1), grad_v.flatten(0, 1)
-    gw, gu, gk, gv = (t.to(dtype).contiguous() for t, dtype in zip(grads, dtypes, strict=True))
-    return gw, gu, gk, gv
+    return tuple(t.to(dtype).contiguous() for t, dtype in zip(grads, dtypes, strict=True))
 
 
 def _grouped(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:

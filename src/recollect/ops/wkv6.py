@@ -15,9 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recollect.ops.chunks import chunked, states_before
 from recollect.ops.precision import wide
-from recollect.ops.recurrence import over_time
+from recollect.ops.recurrence import chunked, states_before
 
 CHUNK = 32
 """Tokens per chunk, a power of two: the fastest of 16, 32 and 64 for rows of 64 tokens with heads of 64."""
@@ -30,32 +29,20 @@ def wkv6_step(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, u: Tensor, S: Tens
     return y, log_w.exp()[..., None] * S + kv
 
 
-def wkv6_definition(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, u: Tensor) -> Tensor:
-    """One token after another."""
-    S = r.new_zeros(*r.shape[:2], r.shape[-1], v.shape[-1])
-    return over_time(lambda r, k, v, log_w, S: wkv6_step(r, k, v, log_w, u, S), S, r, k, v, log_w, dim=2)
-
-
 def wkv6(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, u: Tensor) -> Tensor:
-    """The same in chunks, in float32 at least: (batch, heads, length, dim_v)."""
+    """All tokens, in chunks, in float32 at least: (batch, heads, length, dim_v)."""
     dtype, length = v.dtype, r.shape[2]
     chunk = min(CHUNK, 2 ** (length - 1).bit_length())
-    r, k, v, log_w = (
-        chunked(t.to(wide(t.dtype)), chunk) for t in (r, k, v, log_w)
-    )  # (batch, heads, chunks, chunk, dim)
+    # (batch, heads, chunks, chunk, dim)
+    r, k, v, log_w = (chunked(t.to(wide(t.dtype)), chunk) for t in (r, k, v, log_w))
     after = log_w.cumsum(-2)  # log decay from the chunk's start through each token
     before = after - log_w
     present = (r * u[:, None, None] * k).sum(-1, keepdim=True) * v
-    S = _states(k, v, after)  # (batch, heads, chunks, dim, dim_v)
+    whole = after[..., -1:, :]
+    added = (k * (whole - after).exp()).mT @ v  # what a chunk leaves: (batch, heads, chunks, dim, dim_v)
+    S = states_before(added, whole.exp().mT, dim=2)
     y = (r * before.exp()) @ S + _within(r, k, v, before, after) + present
     return y.flatten(2, 3)[:, :, :length].to(dtype)
-
-
-def _states(k: Tensor, v: Tensor, after: Tensor) -> Tensor:
-    """The state at each chunk's start."""
-    whole = after[..., -1:, :]
-    added = (k * (whole - after).exp()).transpose(-1, -2) @ v  # what a chunk leaves: (batch, heads, chunks, dim, dim_v)
-    return states_before(added, whole.exp().transpose(-1, -2), dim=2)
 
 
 def _within(r: Tensor, k: Tensor, v: Tensor, before: Tensor, after: Tensor) -> Tensor:
@@ -65,7 +52,7 @@ def _within(r: Tensor, k: Tensor, v: Tensor, before: Tensor, after: Tensor) -> T
         (_, r_late), (k_early, _), (v_early, _) = (_halves(t, half) for t in (r, k, v))
         (_, before_late), (after_early, _) = _halves(before, half), _halves(after, half)
         border = after_early[..., -1:, :]
-        scores = (r_late * (before_late - border).exp()) @ (k_early * (border - after_early).exp()).transpose(-1, -2)
+        scores = (r_late * (before_late - border).exp()) @ (k_early * (border - after_early).exp()).mT
         y = y + F.pad(scores @ v_early, (0, 0, half, 0)).flatten(-3, -2)  # (..., pairs of halves, 2 half, dim_v)
         half //= 2
     return y

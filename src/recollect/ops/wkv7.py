@@ -19,9 +19,8 @@ Dividing by d_t is safe since RWKV-7 keeps log_w above -e^{-1/2}: d_t > 6e-5 in 
 import torch
 from torch import Tensor
 
-from recollect.ops.chunks import chunked
 from recollect.ops.precision import wide
-from recollect.ops.recurrence import over_time
+from recollect.ops.recurrence import chunked
 
 CHUNK = 16
 """Tokens per chunk."""
@@ -34,43 +33,30 @@ def wkv7_step(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, a: Tensor, b: Tens
     return (S * r[..., None, :]).sum(-1), S
 
 
-def wkv7_definition(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """One token after another."""
-    return over_time(wkv7_step, r.new_zeros(*r.shape[:2], v.shape[-1], r.shape[-1]), r, k, v, log_w, a, b, dim=2)
-
-
 def wkv7(r: Tensor, k: Tensor, v: Tensor, log_w: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """The same in chunks, in float32 at least: (batch, heads, length, dim_v)."""
+    """All tokens, in chunks, in float32 at least: (batch, heads, length, dim_v)."""
     dtype, length = v.dtype, r.shape[2]
-    r, k, v, log_w, a, b = (
-        chunked(x.to(wide(x.dtype)), CHUNK) for x in (r, k, v, log_w, a, b)
-    )  # (batch, heads, chunks, chunk, dim)
+    # (batch, heads, chunks, chunk, dim)
+    r, k, v, log_w, a, b = (chunked(x.to(wide(x.dtype)), CHUNK) for x in (r, k, v, log_w, a, b))
     d = log_w.cumsum(-2)
     r, a = r * d.exp(), a * (d - log_w).exp()
     b, k = b * (-d).exp(), k * (-d).exp()
-    taken = (a @ b.transpose(-1, -2)).tril(-1)
-    right = torch.cat([a, (a @ k.transpose(-1, -2)).tril(-1) @ v], dim=-1)
-    solved = torch.linalg.solve_triangular(
-        torch.eye(CHUNK, device=r.device, dtype=r.dtype) - taken, right, upper=False, unitriangular=True
-    )
+    left = torch.eye(CHUNK, device=r.device, dtype=r.dtype) - (a @ b.mT).tril(-1)
+    right = torch.cat([a, (a @ k.mT).tril(-1) @ v], dim=-1)
+    solved = torch.linalg.solve_triangular(left, right, upper=False, unitriangular=True)
     from_state, from_chunk = solved.split([a.shape[-1], v.shape[-1]], dim=-1)  # U = from_state S^T + from_chunk
-    S, U = _states(from_state, from_chunk, k, v, b, d[..., -1:, :].exp())
-    y = r @ S.transpose(-1, -2)
-    y = y + (r @ b.transpose(-1, -2)).tril() @ U + (r @ k.transpose(-1, -2)).tril() @ v
+    S, U = _states(from_state, from_chunk, v.mT @ k, b, d[..., -1:, :].exp())
+    y = r @ S.mT + (r @ b.mT).tril() @ U + (r @ k.mT).tril() @ v
     return y.flatten(2, 3)[:, :, :length].to(dtype)
 
 
-def _states(
-    from_state: Tensor, from_chunk: Tensor, k: Tensor, v: Tensor, b: Tensor, decay: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The state at each chunk's start, and what the rule removes in it."""
-    added = v.transpose(-1, -2) @ k  # (batch, heads, chunks, dim_v, dim)
+def _states(from_state: Tensor, from_chunk: Tensor, added: Tensor, b: Tensor, decay: Tensor) -> tuple[Tensor, Tensor]:
+    """The state at each chunk's start, and what the rule removes in it; `added` (batch, heads, chunks, dim_v, dim)."""
     S, states, taken = torch.zeros_like(added[:, :, 0]), [], []
     for n in range(added.shape[2]):
         states.append(S)
-        U = from_state[:, :, n] @ S.transpose(-1, -2) + from_chunk[:, :, n]
-        taken.append(U)
-        S = (S + U.transpose(-1, -2) @ b[:, :, n] + added[:, :, n]) * decay[:, :, n]
+        taken.append(from_state[:, :, n] @ S.mT + from_chunk[:, :, n])
+        S = (S + taken[-1].mT @ b[:, :, n] + added[:, :, n]) * decay[:, :, n]
     return torch.stack(states, dim=2), torch.stack(taken, dim=2)
 
 

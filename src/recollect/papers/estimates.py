@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from recollect.analysis.pooled import Interval, Pool, mean_interval, pool, share_interval
-from recollect.analysis.rates import best_rate, mean_accuracy, with_accuracy
+from recollect.analysis.rates import at_rates, best_rate, mean_accuracy, with_accuracy
 from recollect.analysis.window import THRESHOLD, Window, window
 
 Undecided = Literal[
@@ -79,8 +79,7 @@ def best(
     """
     known = with_accuracy(runs) if len(runs) else runs
     if rates is not None and len(known):
-        grid = np.asarray(list(rates), float)
-        known = known.loc[[bool(np.isclose(grid, lr, rtol=0.01).any()) for lr in known["train.lr"]]]
+        known = at_rates(known, rates)
     if known.empty:
         raise NotEnough(f"no run of {name} has ended")
     lr = best_rate(known)
@@ -94,7 +93,7 @@ def best(
     return replace(found, needs=AT_EDGE, could_rise=True) if _at_the_edge(known, lr) else found
 
 
-def window_of(runs: pd.DataFrame, name: str, threshold: float = THRESHOLD, pooled: Pool | None = None) -> Estimate:
+def window_of(runs: pd.DataFrame, name: str, pooled: Pool | None = None) -> Estimate:
     """Decades of learning rate at or above the threshold: the mean of the windows of single seeds.
 
     That mean is estimated without bias by any number of seeds. The window of the mean curve, which pictures show and which is
@@ -103,27 +102,27 @@ def window_of(runs: pd.DataFrame, name: str, threshold: float = THRESHOLD, poole
     """
     if runs.empty:
         raise NotEnough(f"no run of {name} has ended")
-    found = seed_windows(runs, threshold)
+    found = seed_windows(runs)
     widths, open_ = [one.decades for one in found], any(one.open_low or one.open_high for one in found)
     low, high = mean_interval(widths, pooled) if any(widths) else (0.0, 0.0)
-    of_mean = _window(_by_seed(runs).mean(axis=1), threshold).decades
+    of_mean = _window(_by_seed(runs).mean(axis=1)).decades
     return Estimate(
         name, float(np.mean(widths)), max(0.0, low), high, len(widths), AT_EDGE if open_ else "needs more seeds", open_,
         f"mean curve {of_mean:.3g}",
     )  # fmt: skip
 
 
-def seed_windows(runs: pd.DataFrame, threshold: float = THRESHOLD) -> list[Window]:
+def seed_windows(runs: pd.DataFrame) -> list[Window]:
     """The window of each seed."""
-    return [_window(curve.dropna(), threshold) for _, curve in _by_seed(runs).items()]
+    return [_window(curve.dropna()) for _, curve in _by_seed(runs).items()]
 
 
 def _by_seed(runs: pd.DataFrame) -> pd.DataFrame:
     return with_accuracy(runs).pivot_table(index="train.lr", columns="train.seed", values="accuracy", aggfunc="mean")
 
 
-def _window(curve: pd.Series, threshold: float) -> Window:
-    return window(curve.index.to_numpy(float), curve.to_numpy(float), threshold)
+def _window(curve: pd.Series) -> Window:
+    return window(curve.index.to_numpy(float), curve.to_numpy(float))
 
 
 def mean_of(values: Iterable[float], name: str, pooled: Pool | None = None) -> Estimate:

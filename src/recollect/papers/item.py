@@ -1,17 +1,22 @@
-"""An item: one figure or table of a paper, with its studies at each scale, its drawing and its claims."""
+"""An item: one figure or table of a paper, with its studies at each scale, its drawing and its claims; and how most are drawn."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
+from recollect.analysis.rates import at_best_rate
+from recollect.figures.panels import lines_figure
+from recollect.figures.tables import table_figure
 from recollect.papers.judge import SCALES, Claim, Evidence, Scale
 from recollect.sources.base import Unknown
 from recollect.spec import SpecError, nearest
 from recollect.store import frames
+from recollect.store.frames import flat
 from recollect.store.store import Store
 from recollect.study.run import Grid, expand
 from recollect.study.spec import Study, distinct
@@ -19,6 +24,10 @@ from recollect.train.spec import RunSpec
 
 Drawing = tuple[Figure, pd.DataFrame]
 """A picture, and the numbers that it shows."""
+Draw = Callable[[Evidence, str], Drawing]
+"""From evidence and a caption: the picture and its numbers. Must also draw where runs are missing."""
+Numbers = Callable[[Evidence], pd.DataFrame]
+"""What `lines` and `table` draw."""
 
 
 def no_studies(scale: Scale) -> list[Study]:
@@ -41,8 +50,7 @@ class Item:
     title: str
     shows: str
     """What it shows, in one sentence."""
-    draw: Callable[[Evidence, str], Drawing]
-    """From evidence and a caption: the picture and its numbers. Must also draw where runs are missing."""
+    draw: Draw
     studies: Callable[[Scale], list[Study]] = no_studies
     claims: tuple[Claim, ...] = ()
     differs: Mapping[Scale, str] = field(default_factory=dict)
@@ -134,4 +142,34 @@ def evidence_of(item: Item, scale: Scale, **frames: pd.DataFrame) -> Evidence:
     """Evidence on an item from frames, with how many runs it has at the scale."""
     runs = item.runs(scale)
     asked_of = Counter(run.model.title for run in runs)
-    return Evidence(scale, asked=len(runs), asked_of=asked_of, **{"runs": pd.DataFrame(), **frames})
+    rows = [{"model": run.model.title} | flat(run.model_dump(mode="json")) for run in runs]
+    frames = {"runs": pd.DataFrame(), "specified": pd.DataFrame(rows), **frames}
+    return Evidence(scale, asked=len(runs), asked_of=asked_of, **frames)
+
+
+def best_lines(runs: pd.DataFrame, by: Sequence[str], rates: Iterable[float] | None = None) -> pd.DataFrame:
+    """Accuracy at the best rate of each group, its `low` and `high` being those of single seeds: what `lines_figure` takes."""
+    band = {"accuracy": "mean", "min": "low", "max": "high"}
+    if runs.empty or (table := at_best_rate(runs, by, rates)).empty:
+        return pd.DataFrame(columns=[*by, "lr", *band.values(), "seeds", "parameters"])
+    return table.drop(columns=["low", "high"]).rename(columns=band)
+
+
+def lines(numbers: Numbers, x: str, line: str, panel: str | None = None, *, note: str = "", **options: Any) -> Draw:
+    """Draws the numbers as lines in panels; `note` is added to the caption, `options` are those of `lines_figure`."""
+
+    def draw(evidence: Evidence, caption: str) -> Drawing:
+        table = numbers(evidence)
+        return lines_figure(table, x, line, panel, caption=f"{caption} {note}".strip(), **options), table
+
+    return draw
+
+
+def table(numbers: Numbers, title: str, note: str = "") -> Draw:
+    """Draws the numbers as a table; `note` is added to the caption."""
+
+    def draw(evidence: Evidence, caption: str) -> Drawing:
+        frame = numbers(evidence)
+        return table_figure(frame, title, f"{caption} {note}".strip()), frame
+
+    return draw

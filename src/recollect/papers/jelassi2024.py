@@ -13,11 +13,10 @@ from recollect.analysis.groups import groups
 from recollect.analysis.pooled import pool
 from recollect.analysis.window import THRESHOLD
 from recollect.figures.panels import mean_and_range
-from recollect.papers.drawing import lines
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.examples import curve_table, examples_ratio
-from recollect.papers.item import Item, Paper
-from recollect.papers.judge import Claim, Evidence, Scale, where
+from recollect.papers.item import Item, Paper, lines
+from recollect.papers.judge import Evidence, Scale, claim, where
 from recollect.papers.questions import Finding, at_least, every, exceeds
 from recollect.sources import preset
 from recollect.sources.base import chosen_text
@@ -32,6 +31,7 @@ TITLES = {
     "lstm": "LSTM",
 }  # fmt: skip
 """By positions of a Transformer, or by mixer."""
+PERCENT = f"{100 * THRESHOLD:g} %"
 MORE, FURTHER = 1.0, 0.1
 """The least ratio of examples that counts as more; the least lead in accuracy that counts as further."""
 SEEDS = {"tiny": [1, 2], "small": [1, 2, 3], "paper": [1, 2, 3]}
@@ -100,7 +100,10 @@ def _ratio(evidence: Evidence, slow: str, fast: str, query: str = "") -> Estimat
     return replace(found, name=f"{query} {found.name}".strip())
 
 
+@claim("transformers-first")
 def _transformers_first(evidence: Evidence) -> Finding:
+    """Mamba and the LSTM need more examples to copy {PERCENT} of the strings than Transformers with RoPE and hard ALiBi (ratio of
+    medians above 1)"""
     each = product(("mamba", "lstm"), ("rotary", "hard_alibi"))
     return every(each, lambda two: at_least(_ratio(evidence, *two), MORE))
 
@@ -116,12 +119,22 @@ def _at_twice(evidence: Evidence, name: str) -> Estimate:
     return mean_of(rows[column], f"{name}, {twice} letters", pool(samples, bounded=True))
 
 
+@claim("hard-alibi-furthest")
 def _hard_alibi_furthest(evidence: Evidence) -> Finding:
+    """On strings of twice the trained length hard ALiBi exceeds each other model by at least {FURTHER}"""
     best = _at_twice(evidence, "hard_alibi")
     return every(("rotary", "none", "mamba", "lstm"), lambda name: exceeds(best, _at_twice(evidence, name), by=FURTHER))
 
 
+@claim("mamba-needs-more")
+def _mamba_needs_more(evidence: Evidence) -> Finding:
+    """With the query after the sequence Mamba needs more examples than RoPE to reach {PERCENT} (ratio of medians above 1)"""
+    return at_least(_ratio(evidence, "mamba", "rotary", "suffix"), MORE)
+
+
+@claim("prefix-closes-the-gap")
 def _prefix_closes_the_gap(evidence: Evidence) -> Finding:
+    """With the query before the sequence the ratio of Mamba's examples to RoPE's is smaller"""
     return exceeds(_ratio(evidence, "mamba", "rotary", "suffix"), _ratio(evidence, "mamba", "rotary", "prefix"))
 
 
@@ -165,81 +178,21 @@ _NGRAM_DIFFERS: dict[Scale, str] = {
     "learning rate 5e-4, bfloat16.",
     "paper": f"Examples packed into 220 tokens and the released defaults of copying. {chosen_text(NGRAM_UNKNOWN)}",
 }
-PAPER = Paper(
-    NAME,
-    SOURCE.title,
-    (
-        Item(
-            "copy",
-            "Copying: data efficiency",
-            "Transformers learn to copy from fewer examples than Mamba and an LSTM",
-            lines(_by_examples, "examples", "model", title="Copying", xlabel="training examples", logx=False),
-            copy_studies,
-            (
-                Claim(
-                    "transformers-first",
-                    f"Mamba and the LSTM need more examples to copy {100 * THRESHOLD:g} % of the strings than Transformers with "
-                    "RoPE and hard ALiBi (ratio of medians above 1)",
-                    _transformers_first,
-                ),
-            ),
-            _COPY_DIFFERS,
-            ("curves",),
-        ),
-        Item(
-            "lengths",
-            "Copying: longer strings",
-            "hard ALiBi copies strings longer than those trained on",
-            lines(
-                _by_length,
-                "letters",
-                "model",
-                title="Copying longer strings",
-                xlabel="letters in the string",
-                logx=False,
-            ),
-            copy_studies,
-            (
-                Claim(
-                    "hard-alibi-furthest",
-                    f"On strings of twice the trained length hard ALiBi exceeds each other model by at least {FURTHER}",
-                    _hard_alibi_furthest,
-                ),
-            ),
-            _COPY_DIFFERS,
-        ),
-        Item(
-            "ngram",
-            "N-gram lookup: data efficiency",
-            "Mamba needs more examples, less so where the query comes first",
-            lines(
-                _by_query,
-                "examples",
-                "model",
-                "query",
-                title="N-gram lookup",
-                xlabel="training examples",
-                logx=False,
-                columns=2,
-            ),
-            ngram_studies,
-            (
-                Claim(
-                    "mamba-needs-more",
-                    f"With the query after the sequence Mamba needs more examples than RoPE to reach {100 * THRESHOLD:g} % "
-                    "(ratio of medians above 1)",
-                    lambda evidence: at_least(_ratio(evidence, "mamba", "rotary", "suffix"), MORE),
-                ),
-                Claim(
-                    "prefix-closes-the-gap",
-                    "With the query before the sequence the ratio of Mamba's examples to RoPE's is smaller",
-                    _prefix_closes_the_gap,
-                ),
-            ),
-            _NGRAM_DIFFERS,
-            ("curves",),
-        ),
+COPY_ITEM = Item(
+    "copy", "Copying: data efficiency", "Transformers learn to copy from fewer examples than Mamba and an LSTM",
+    lines(_by_examples, "examples", "model", title="Copying", xlabel="training examples", logx=False), copy_studies,
+    (_transformers_first,), _COPY_DIFFERS, ("curves",),
+)  # fmt: skip
+LENGTHS = Item(
+    "lengths", "Copying: longer strings", "hard ALiBi copies strings longer than those trained on",
+    lines(_by_length, "letters", "model", title="Copying longer strings", xlabel="letters in the string", logx=False),
+    copy_studies, (_hard_alibi_furthest,), _COPY_DIFFERS,
+)  # fmt: skip
+NGRAM_ITEM = Item(
+    "ngram", "N-gram lookup: data efficiency", "Mamba needs more examples, less so where the query comes first",
+    lines(
+        _by_query, "examples", "model", "query", title="N-gram lookup", xlabel="training examples", logx=False, columns=2
     ),
-    ("tiny", "small", "paper"),
-    SOURCE.unknown,
-)
+    ngram_studies, (_mamba_needs_more, _prefix_closes_the_gap), _NGRAM_DIFFERS, ("curves",),
+)  # fmt: skip
+PAPER = Paper(NAME, SOURCE.title, (COPY_ITEM, LENGTHS, NGRAM_ITEM), ("tiny", "small", "paper"), SOURCE.unknown)

@@ -9,7 +9,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, TypeVar
 
 import pandas as pd
@@ -51,6 +51,8 @@ class Evidence:
     """How many runs the item has at this scale."""
     asked_of: Mapping[str, int] = field(default_factory=dict)
     """Of these, how many each model has, by title."""
+    specified: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """One row per run that the item has at this scale, ended or not: its specification, and `model`, the title."""
     curves: pd.DataFrame = field(default_factory=pd.DataFrame)
     """One row per run and measurement, where the item needs curves."""
     slices: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -61,8 +63,18 @@ class Evidence:
     """What the item measured on trained models, if it does."""
 
     def where(self, **values: Any) -> pd.DataFrame:
-        """The runs with these values: `model` is the model's title; `width`, `pairs`, `lr` .. any field by its last name."""
-        return self.whole(where(self.runs, **values))
+        """The runs with these values: `model` is the model's title; `width`, `pairs`, `lr` .. any field by its last name.
+        NotEnough where too many of them are missing; it does not matter whether other runs of the item are."""
+        rows = where(self.runs, **values)
+        if self.specified.empty:
+            return self.whole(rows)
+        asked = self.specified
+        for name, value in values.items():
+            if columns := _columns(asked, name):
+                asked = asked.loc[asked[columns[0]] == value]
+        if len(rows) < (1 - MISSING) * len(asked):
+            raise NotEnough(f"{len(rows)} of {len(asked)} runs of {_words(values)} have ended")
+        return rows
 
     def whole(self, rows: pd.DataFrame) -> pd.DataFrame:
         """The same rows, or NotEnough where too many runs of their models are missing."""
@@ -131,6 +143,10 @@ class Evidence:
         return dataclasses.replace(self, runs=runs)
 
 
+Test = Callable[[Evidence], Finding]
+DecidedAt = tuple[Scale, ...] | Callable[[Evidence], bool]
+
+
 @dataclass(frozen=True)
 class Claim:
     """A sentence that results can support or refute. The same claim, as one object, may be in several items of a paper."""
@@ -139,8 +155,8 @@ class Claim:
     """Unique within a paper."""
     says: str
     """What is tested, in words, thresholds included."""
-    test: Callable[[Evidence], Finding]
-    decided_at: tuple[Scale, ...] | Callable[[Evidence], bool] = ("paper",)
+    test: Test
+    decided_at: DecidedAt = ("paper",)
     """Where the claim can be refuted: the scales that have the setting it names, or whether the runs have that setting."""
     by_best_epoch: bool = True
     """Whether it is judged by the best epoch as well."""
@@ -150,6 +166,28 @@ class Claim:
         if isinstance(self.decided_at, tuple):
             return evidence.scale in self.decided_at
         return bool(len(evidence.runs)) and self.decided_at(evidence)
+
+
+def claim(name: str, decided_at: DecidedAt = ("paper",)) -> Callable[[Test], Claim]:
+    """A decorator that makes a claim of a test: its sentence is the test's docstring, in which `{THRESHOLD}` stands for the
+    constant of that name where the test is written."""
+    return lambda test: Claim(name, _sentence(test), test, decided_at)
+
+
+def claims(
+    name: str, of: Iterable[str], decided_at: DecidedAt = ("paper",)
+) -> Callable[[Callable[[str, Evidence], Finding]], tuple[Claim, ...]]:
+    """A decorator that makes one claim about each of several things of a test that takes the thing first. `{name}` in the claim's
+    name and sentence is the thing; `{words}` in the sentence, where `of` is a mapping, what it is called there."""
+    words = of if isinstance(of, Mapping) else {}
+    return lambda test: tuple(
+        Claim(name.format(name=one), _sentence(test, name=one, words=words.get(one)), partial(test, one), decided_at)
+        for one in of
+    )
+
+
+def _sentence(test: Callable[..., Finding], **names: str | None) -> str:
+    return " ".join((test.__doc__ or "").format_map({**test.__globals__, **names}).split())
 
 
 @dataclass(frozen=True)
@@ -205,13 +243,20 @@ def _judged(claim: Claim, evidence: Evidence) -> tuple[Answer, Finding]:
 def where(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
     """The rows with these values, by column or by the last word of a column's name; at least one, or NotEnough."""
     for name, value in values.items():
-        columns = [c for c in frame.columns if c == name] or [c for c in frame.columns if c.rpartition(".")[2] == name]
-        if not columns:
+        if not (columns := _columns(frame, name)):
             raise NotEnough(f"no run has {name} {value}")
         frame = frame.loc[frame[columns[0]] == value]
     if frame.empty:
-        raise NotEnough("no run of " + ", ".join(f"{name} {value}" for name, value in values.items()) + " has ended")
+        raise NotEnough(f"no run of {_words(values)} has ended")
     return frame
+
+
+def _columns(frame: pd.DataFrame, name: str) -> list[str]:
+    return [c for c in frame if c == name] or [c for c in frame if str(c).rpartition(".")[2] == name]
+
+
+def _words(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def distinct(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

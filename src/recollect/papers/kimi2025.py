@@ -6,9 +6,8 @@ from typing import Any
 import pandas as pd
 
 from recollect.models.spec import ModelSpec
-from recollect.papers.drawing import best_lines, lines
 from recollect.papers.estimates import Estimate
-from recollect.papers.item import Item, Paper
+from recollect.papers.item import Item, Paper, best_lines, lines
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding, exceeds
 from recollect.sources.kimi2025 import SOURCE
@@ -82,11 +81,8 @@ def _beats(other: str, by: float, evidence: Evidence) -> Finding:
 
 def _item(what: str, title: str, note: str) -> Item:
     return Item(
-        what,
-        title,
-        "accuracy against length: KDA at least as good as Gated DeltaNet, Mamba2 falls behind",
-        lines(_by_length, "size", "model", title=f"Kimi Linear: {what}", xlabel=UNITS[what]),
-        partial(task_studies, what),
+        what, title, "accuracy against length: KDA at least as good as Gated DeltaNet, Mamba2 falls behind",
+        lines(_by_length, "size", "model", title=f"Kimi Linear: {what}", xlabel=UNITS[what]), partial(task_studies, what),
         (
             Claim(
                 f"{what}-kda-not-below-gated-deltanet",
@@ -94,8 +90,7 @@ def _item(what: str, title: str, note: str) -> Item:
                 partial(_beats, "gated_deltanet", -NOT_BELOW),
             ),
             Claim(
-                f"{what}-kda-beats-mamba2",
-                f"On the longest rows KDA is at least {BETTER} better than Mamba2",
+                f"{what}-kda-beats-mamba2", f"On the longest rows KDA is at least {BETTER} better than Mamba2",
                 partial(_beats, "mamba2", BETTER),
             ),
         ),
@@ -104,21 +99,14 @@ def _item(what: str, title: str, note: str) -> Item:
             "medium": f"{note} Rows of 256 and 512 tokens, at most 5,000 steps of 128, 2 rates, 2 seeds.",
             "paper": f"{note} 3 seeds.",
         },
-    )
+    )  # fmt: skip
 
 
-PAPER = Paper(
-    NAME,
-    SOURCE.title,
-    (
-        _item("palindrome", "Palindromes", "Letters of the alphabet, every letter of the reversed string is read."),
-        _item(
-            "mqar",
-            "Multi-query associative recall",
-            "A pair per 8 tokens, blank filler, no separator, answers not fed.",
-        ),
-        _item("stacks", "Stacks", "Pushes and pops equally likely; the paper's law is not stated."),
+ITEMS = (
+    _item("palindrome", "Palindromes", "Letters of the alphabet, every letter of the reversed string is read."),
+    _item(
+        "mqar", "Multi-query associative recall", "A pair per 8 tokens, blank filler, no separator, answers not fed."
     ),
-    ("tiny", "medium", "paper"),
-    SOURCE.unknown,
+    _item("stacks", "Stacks", "Pushes and pops equally likely; the paper's law is not stated."),
 )
+PAPER = Paper(NAME, SOURCE.title, ITEMS, ("tiny", "medium", "paper"), SOURCE.unknown)

@@ -75,15 +75,15 @@ def few(share: Estimate) -> Finding:
 def all_of(*parts: Part) -> Finding:
     """Yes if all are yes, no if one is no, even if others are undecided; with the numbers of all."""
     found = [_made(part) for part in parts]
-    return _joined(found, False if any(f.holds is False for f in found) else None if any(
-        f.holds is None for f in found) else True)  # fmt: skip
+    answers = {finding.holds for finding in found}
+    return _joined(found, False if False in answers else None if None in answers else True)
 
 
 def any_of(*parts: Part) -> Finding:
     """Yes if one is yes, even if others are undecided, no if all are no; with the numbers of all."""
     found = [_made(part) for part in parts]
-    return _joined(found, True if any(f.holds for f in found) else None if any(
-        f.holds is None for f in found) else False)  # fmt: skip
+    answers = {finding.holds for finding in found}
+    return _joined(found, True if True in answers else None if None in answers else False)
 
 
 def every(things: Iterable[T], test: Callable[[T], Finding]) -> Finding:

@@ -200,7 +200,7 @@ def _show(
     with style():  # the salt of an SVG's ids, so that the same picture is the same file
         save(figure, folder / item.name, formats, columns)
     with written_whole(folder / f"{item.name}.csv") as draft:
-        numbers.to_csv(draft, index=False)
+        numbers.to_csv(draft, index=False, float_format="%.9g")  # the same digits on every machine
     about = {"paper": paper.name, "item": item.name}
     trained = sorted(
         {json.loads(text)["recollect"] for text in evidence.runs["versions"]} if len(evidence.runs) else ()

@@ -12,13 +12,12 @@ import numpy as np
 import pandas as pd
 
 from recollect.analysis.groups import groups
-from recollect.analysis.scaling import at_best_rate
+from recollect.analysis.rates import at_best_rate
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES
 from recollect.inspect.sizes import state_sizes
-from recollect.papers.drawing import best_lines, lines
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
-from recollect.papers.item import Item, Paper
-from recollect.papers.judge import Claim, Evidence, Scale
+from recollect.papers.item import Item, Paper, best_lines, lines
+from recollect.papers.judge import Evidence, Scale, claim
 from recollect.papers.questions import Finding, at_least, every, exceeds
 from recollect.sources.zoology2024 import SOURCE
 from recollect.study.spec import Study
@@ -113,49 +112,35 @@ def _by_width(evidence: Evidence) -> pd.DataFrame:
     return table.assign(panel=[f"({row['task.length']}, {row['task.pairs']})" for _, row in table.iterrows()])
 
 
-def _kind(evidence: Evidence, kind: str, **values: Any) -> pd.DataFrame:
-    return evidence.where(**{"model.mixer": kind, **values})
-
-
+@claim("attention-solves")
 def _attention_solves(evidence: Evidence) -> Finding:
-    cells = {
-        f"attention, {at['task.length']} tokens, width {at['model.width']}": rows
-        for at, rows in groups(_kind(evidence, "attention"), ["task.length", "model.width"])
-    }
-    return every(cells, lambda name: at_least(evidence.best(cells[name], name), THRESHOLD))
+    """2-layer attention reaches {THRESHOLD} at every width and setting"""
+    found = [
+        evidence.best(rows, f"attention, {at['task.length']} tokens, width {at['model.width']}")
+        for at, rows in groups(evidence.where(**{"model.mixer": "attention"}), ["task.length", "model.width"])
+    ]
+    return every(found, lambda one: at_least(one, THRESHOLD))
 
 
+@claim("gated-fall-short")
 def _gated_fall_short(evidence: Evidence) -> Finding:
+    """In the longest setting at the smallest width, attention is at least {BETTER} better than each of H3, Hyena and RWKV"""
     length, width = max(evidence.runs["task.length"], default=0), min(evidence.runs["model.width"], default=0)
 
     def accuracy(kind: str) -> Estimate:
-        return evidence.best(_kind(evidence, kind, length=length, width=width), kind)
+        return evidence.best(evidence.where(**{"model.mixer": kind}, length=length, width=width), kind)
 
     return every(GATED, lambda kind: exceeds(accuracy("attention"), accuracy(kind), by=BETTER))
 
 
-_DRAW_FIG2 = lines(
-    _by_width, "model.width", "model.mixer", "panel", title="Zoology, figure 2: accuracy against width", xlabel="width", columns=4
-)  # fmt: skip
 FIG2 = Item(
-    "fig2",
-    "Accuracy against width, four rates",
-    "attention solves at any width, gated convolutions need width",
-    _DRAW_FIG2,
-    fig2_studies,
-    (
-        Claim(
-            "attention-solves", f"2-layer attention reaches {THRESHOLD} at every width and setting", _attention_solves
-        ),
-        Claim(
-            "gated-fall-short",
-            f"In the longest setting at the smallest width, attention is at least {BETTER} better than each of H3, Hyena and "
-            "RWKV",
-            _gated_fall_short,
-        ),
+    "fig2", "Accuracy against width, four rates", "attention solves at any width, gated convolutions need width",
+    lines(
+        _by_width, "model.width", "model.mixer", "panel", title="Zoology, figure 2: accuracy against width", xlabel="width",
+        columns=4,
     ),
-    LESS,
-)
+    fig2_studies, (_attention_solves, _gated_fall_short), LESS,
+)  # fmt: skip
 
 
 def tradeoff_studies(scale: Scale) -> list[Study]:
@@ -186,7 +171,10 @@ def _by_state(evidence: Evidence) -> pd.DataFrame:
     return best_lines(_with_state(evidence), ["model", "model.width", "state"])
 
 
+@claim("more-state-recalls-better")
 def _rises_with_state(evidence: Evidence) -> Finding:
+    """Over recurrent models and widths, accuracy at the best rate has a rank correlation of at least {RISES} with state
+    size"""
     runs = _with_state(evidence)
     if runs.empty:
         raise NotEnough("no run has ended")
@@ -198,44 +186,27 @@ def _rises_with_state(evidence: Evidence) -> Finding:
     return at_least(mean_of(correlations, "rank correlation of accuracy with state"), RISES)
 
 
+@claim("attention-leads")
 def _attention_leads(evidence: Evidence) -> Finding:
+    """At the largest width, attention is no more than {NOT_BELOW} below any recurrent model"""
     evidence = replace(evidence, runs=_with_state(evidence))
     width = max(evidence.runs["model.width"], default=0)
-    attention = evidence.best(_kind(evidence, "attention", width=width), "attention")
+    attention = evidence.best(evidence.where(**{"model.mixer": "attention"}, width=width), "attention")
     others = dict.fromkeys(evidence.where(width=width).loc[lambda runs: runs["model.mixer"] != "attention", "model"])
-    return every(
-        others,
-        lambda name: exceeds(attention, evidence.best(evidence.where(model=name, width=width), name), by=-NOT_BELOW),
-    )
+
+    def leads(name: str) -> Finding:
+        return exceeds(attention, evidence.best(evidence.where(model=name, width=width), name), by=-NOT_BELOW)
+
+    return every(others, leads)
 
 
 TRADEOFF = Item(
-    "tradeoff",
-    "Recall against state size",
-    "over recurrent models and widths, more state goes with better recall",
+    "tradeoff", "Recall against state size", "over recurrent models and widths, more state goes with better recall",
     lines(
-        _by_state,
-        "state",
-        "model",
-        title="Recall against state size",
+        _by_state, "state", "model", title="Recall against state size",
         xlabel="elements of recurrent state after the longest row",
     ),
-    tradeoff_studies,
-    (
-        Claim(
-            "more-state-recalls-better",
-            f"Over recurrent models and widths, accuracy at the best rate has a rank correlation of at least {RISES} with "
-            "state size",
-            _rises_with_state,
-        ),
-        Claim(
-            "attention-leads",
-            f"At the largest width, attention is no more than {NOT_BELOW} below any recurrent model",
-            _attention_leads,
-        ),
-    ),
+    tradeoff_studies, (_rises_with_state, _attention_leads),
     {scale: f"{text} {BASED_LESS}" for scale, text in MIXTURE_LESS.items()},
-)
-PAPER = Paper(
-    NAME, SOURCE.title, (FIG2, TRADEOFF), ("tiny", "small", "paper"), SOURCE.unknown,
 )  # fmt: skip
+PAPER = Paper(NAME, SOURCE.title, (FIG2, TRADEOFF), ("tiny", "small", "paper"), SOURCE.unknown)

@@ -19,21 +19,23 @@ SCALES: tuple[AtlasScale, ...] = ("tiny", "medium")
 PROBE = {"probe": 1, "probe-2": 2}
 """Layers."""
 _MQAR = {"mqar-64-4": (64, 4), "mqar-128-8": (128, 8)}
+
+
+def _mqar(share: int, **fields: Any) -> dict[str, Fields]:
+    """MQAR at both settings, with one in so many of their tokens and pairs."""
+    kind = {"kind": "mqar", "filler": "blank", **fields}
+    return {name: {**kind, "length": n // share, "pairs": pairs // share} for name, (n, pairs) in _MQAR.items()}
+
+
 TASKS: dict[AtlasScale, dict[str, Fields]] = {
     "tiny": {
-        **{
-            name: {"kind": "mqar", "length": length // 2, "pairs": pairs // 2, "vocab": 64, "filler": "blank"}
-            for name, (length, pairs) in _MQAR.items()
-        },
+        **_mqar(2, vocab=64),
         "ngram": {"kind": "ngram", "n": 1, "min_length": 6, "length": 12, "symbols": 16},
         "position": {"kind": "position", "length": 10},
         "copy": {"kind": "copy", "min_length": 2, "length": 5},
     },
     "medium": {
-        **{
-            name: {"kind": "mqar", "length": length, "pairs": pairs, "filler": "blank", "variant": "zoology"}
-            for name, (length, pairs) in _MQAR.items()
-        },
+        **_mqar(1, variant="zoology"),
         "ngram": {"kind": "ngram", "min_length": 25, "length": 50},
         "position": {"kind": "position", "length": 32},
         "copy": {"kind": "copy"},

@@ -75,16 +75,18 @@ def verdicts(records: list[dict[str, Any]], chance: float) -> list[str]:
             continue
         others = [other for other in records if other["layers"] == row["layers"] and not other["probed"]]
         narrower = [other["model"] for other in others if other["decades"] < row["decades"]]
-        lines.append(
+        line = (
             f"{row['model']} on {row['task']}, {row['layers']} layer{'s' * (row['layers'] > 1)}: recalls {row['best']:.3f} "
             f"at its best rate (guessing among what a row offers: {chance:.3g})"
-            + ("" if pd.isna(row["step"]) else f", 0.99 after {row['step']:.0f} steps at the quickest")
-            + (
-                f"; its window spans {decades_text(row)} decades"
-                if row["decades"]
-                else f"; no rate reaches {THRESHOLD:g}"
-            )
-            + (f", wider than {len(narrower)} of {len(others)} others" if others and row["decades"] else "")
-            + (f" ({', '.join(narrower)})" if 0 < len(narrower) < len(others) else "")
         )
+        if not pd.isna(row["step"]):
+            line += f", 0.99 after {row['step']:.0f} steps at the quickest"
+        line += (
+            f"; its window spans {decades_text(row)} decades" if row["decades"] else f"; no rate reaches {THRESHOLD:g}"
+        )
+        if others and row["decades"]:
+            line += f", wider than {len(narrower)} of {len(others)} others"
+        if 0 < len(narrower) < len(others):
+            line += f" ({', '.join(narrower)})"
+        lines.append(line)
     return lines

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from recollect.analysis.window import THRESHOLD, decades_text, windows
 from recollect.figures.looks import written
-from recollect.figures.scatter import points_figure
+from recollect.figures.panels import points_figure
 from recollect.probing.reference import about, read_table
 
 COLUMNS = (
@@ -46,10 +46,10 @@ def state_figure(table: pd.DataFrame) -> Figure:
     )  # fmt: skip
 
 
-def markdown(table: pd.DataFrame | None = None) -> str:
+def markdown() -> str:
     """The tables of the page, a section per study."""
-    table, made, lines = read_table() if table is None else table, about(), []
-    for name, part in table.groupby("study", sort=False):
+    made, lines = about(), []
+    for name, part in read_table().groupby("study", sort=False):
         origin, layers, width = made[str(name)], int(part["model.layers"].iloc[0]), int(part["model.width"].iloc[0])
         lines += [
             f"## {name}",

@@ -68,9 +68,8 @@ def collect(stores: list[Path], path: Path, hardware: str = "") -> dict[str, int
         )
     old = read_table(path) if path.exists() else pd.DataFrame(columns=list(KEPT))
     rest = old.loc[~old["study"].isin(parts)]
-    table = pd.concat([part for part in (rest, *parts.values()) if len(part)], ignore_index=True).reindex(
-        columns=list(KEPT)
-    )
+    table = pd.concat([part for part in (rest, *parts.values()) if len(part)], ignore_index=True)
+    table = table.reindex(columns=list(KEPT))
     order = {name: place for place, name in enumerate(studies)}
     table = table.sort_values("study", key=lambda column: column.map(order), kind="stable")
     table.round({"accuracy": 4, "best_accuracy": 4, "final.valid": 4}).to_csv(path, index=False)

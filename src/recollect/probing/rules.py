@@ -35,19 +35,18 @@ def maker(model: ModelSpec) -> Make:
     """What builds the mixer of a model, checked to build once."""
     positions = "none" if model.positions in ADDED else model.positions
 
+    place = {"length": LONGEST, "layer": 0, "layers": model.layers, "positions": positions, "base_width": 0}
+
     def make() -> torch.nn.Module:
-        return model.mixer.build(
-            model.width, length=LONGEST, layer=0, layers=model.layers, positions=positions, base_width=0
-        )
+        return model.mixer.build(model.width, **place)
 
     try:
         make()
     except SpecError:
         raise
     except Exception as error:
-        raise SpecError(
-            f"{model.mixer.kind}: building it with width {model.width} raised {in_one_line(error)}"
-        ) from error
+        raised = in_one_line(error)
+        raise SpecError(f"{model.mixer.kind}: building it with width {model.width} raised {raised}") from error
     return make
 
 

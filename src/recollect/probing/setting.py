@@ -37,9 +37,7 @@ class ProbeSetting:
 
 def small_task(kind: Any, given: Mapping[str, int | None]) -> Fields:
     """The task named, or given as a mapping, with the fields given; MQAR is smaller than its own defaults."""
-    fields = (
-        {"kind": kind} if isinstance(kind, str) else dict(kind) if isinstance(kind, Mapping) else {"kind": str(kind)}
-    )
+    fields = dict(kind) if isinstance(kind, Mapping) else {"kind": str(kind)}
     fields |= {name: value for name, value in given.items() if value is not None}
     if fields.get("kind") == "mqar":
         length = fields.get("length", 32)

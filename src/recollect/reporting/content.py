@@ -10,6 +10,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from recollect.analysis.window import THRESHOLD, windows
+from recollect.reporting.charts import configurations
 from recollect.reporting.curves import SINGLE, curve_points
 from recollect.reporting.mixing import kept_mixing
 from recollect.reporting.words import question, unknowns
@@ -80,19 +81,22 @@ class Content:
             "curve": [self._number.get(id, -1) for id in runs["id"]],
         }
 
-    def curves(self) -> dict[str, list[Any]]:
-        """The points of curves by column; `run` is the number that the column `curve` of the runs gives to their runs."""
-        points = self.frames.curves
-        columns = {str(name): [finite(value) for value in points[name].tolist()] for name in points}
-        return columns | {"run": [self._number[id] for id in points["run"]]} if columns else {}
+    def curves(self) -> list[dict[str, Any]]:
+        """The points of each curve by column, and its `run`, in the order of the numbers in the column `curve` of the runs."""
+        found: list[dict[str, Any]] = [{} for _ in set(self._number.values())]
+        for run, points in self.frames.curves.groupby("run", sort=False) if len(found) else []:
+            columns = {name: list(map(finite, points[name].tolist())) for name in points if name != "run"}
+            found[self._number[run]] = {"run": run, **columns}
+        return found
 
     def tags(self) -> dict[str, list[Any]]:
-        """Answers by study, configuration, tag, step and value, of the runs at the best learning rate."""
-        parts = []
+        """Answers by study, configuration (the number of its line), tag, step and value, of the runs at the best rate."""
+        parts, numbers = [], {pair: i for i, pair in enumerate(configurations(self.frames.runs))}
         for name in self.names if len(self.frames.slices) and len(self.frames.runs) else []:
             own = self.frames.runs.loc[self.frames.runs["study"] == name]
             if len(own):
-                parts.append(tag_table(own, self.frames.slices).assign(study=name))
+                table = tag_table(own, self.frames.slices)
+                parts.append(table.assign(study=name, line=[numbers[name, line] for line in table["line"]]))
         table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
         return {str(name): table[name].tolist() for name in table}
 

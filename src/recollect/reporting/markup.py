@@ -1,8 +1,11 @@
 """The parts of a page that do not move, as HTML. Everything that comes from a store goes through `escape`."""
 
+import json
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
+
+from recollect.spec import finite
 
 SIGNS = {
     "holds": ("good", "✓"), "does not hold": ("bad", "✗"),
@@ -42,21 +45,23 @@ def table(
 
     number = [bool(rows) and all(isinstance(row[k][1], int | float | None) for row in rows) for k in range(len(heads))]
     kind = [" class=number" if each else "" for each in number]
-    top = "".join(
-        f'<th scope="col" aria-sort="none"{kind[k]}><button type="button" title="{escape(heads[k][1])}">'
-        f"{escape(heads[k][0])}</button></th>"
-        for k in shown
-    )
+    top = "".join(heading(heads[k][0], kind[k], heads[k][1]) for k in shown)
     given = [*attributes] or [""] * len(rows)
     body = "".join(
         f"<tr {about}>" + "".join(
-            f'<td{kind[k]} data-value="{escape("" if row[k][1] is None else str(row[k][1]))}">{row[k][0]}</td>'
+            f'<td{kind[k]} data-value="{escape(json.dumps(finite(row[k][1])))}">{row[k][0]}</td>'
             for k in shown
         ) + "</tr>" for row, about in zip(rows, given, strict=True)
     )  # fmt: skip
     label = f' aria-label="{escape(name)}"' if name else ""
     rows_html = f'<table class="sortable"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="scroll" tabindex="0" role="region"{label}>{rows_html}</div>'
+
+
+def heading(title: str, attributes: str = "", about: str = "") -> str:
+    """The head of a column that a click sorts by; the attributes are HTML."""
+    button = f'<button type="button" title="{escape(about)}">{escape(title)}</button>'
+    return f'<th scope="col" aria-sort="none"{attributes}>{button}</th>'
 
 
 def cell(value: Any, shown: str | None = None) -> tuple[str, Any]:

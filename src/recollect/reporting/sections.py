@@ -129,14 +129,14 @@ def _provenance(made: dict[str, Any] | None) -> str:
 
 def reproduction_section(found: dict[str, Any]) -> str:
     """Verdicts first, then each item with its picture and its numbers."""
-    heads = [(name, "") for name in ("item", "claim", "verdict", "numbers", "note", "scale")]
+    heads = [(name, "") for name in ("item", "verdict", "claim", "numbers", "note", "scale")]
     rows = [
-        [(f'<a href="#item-{escape(v["item"])}">{escape(v["item"])}</a>', v["item"]), cell(v["says"]),
-         (verdict(v["answer"]), v["answer"]),
+        [(f'<a href="#item-{escape(v["item"])}">{escape(v["item"])}</a>', v["item"]),
+         (verdict(v["answer"]), v["answer"]), cell(v["says"]),
          (terms(v["numbers"].items()), ""), cell(v["note"], v["note"]), cell(v["scale"])] for v in found["verdicts"]
     ]  # fmt: skip
     answers = Counter(v["answer"] for v in found["verdicts"])
-    counts = pills((answers[answer], answer) for answer in SIGNS)
+    counts = pills((answers[answer], answer) for answer in dict.fromkeys((*SIGNS, *answers)))
     body = table(heads, rows, name="Verdicts") if rows else "<p>There are no verdicts yet.</p>"
     items = "".join(map(_item, found["items"]))
     return f'<section id="verdicts"><h2>Verdicts</h2>{counts}{body}{items}</section>'

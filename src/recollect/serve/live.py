@@ -16,7 +16,8 @@ from recollect.store.frames import curves_frame, field_columns, runs_frame, slic
 from recollect.store.progress import ConfigurationProgress, progress
 from recollect.store.records import Failure
 from recollect.store.store import Store
-from recollect.views.base import Frames, prepared
+from recollect.views import VIEWS
+from recollect.views.base import Choice, Frames, prepared
 from recollect.views.curves import at_rate
 from recollect.views.frame import Frame
 
@@ -58,6 +59,7 @@ class Live:
         self._stores = [_Watched(path, label if several else "") for path, label in zip(paths, labels, strict=True)]
         self._lock = threading.RLock()
         self._seen: dict[tuple[str, ...], deque[tuple[float, int]]] = {}
+        self._offered: dict[tuple[str, ...], tuple[Any, dict[str, Choice]]] = {}
 
     @property
     def paths(self) -> list[Path]:
@@ -86,6 +88,15 @@ class Live:
             if kind in needs
         }
         return Frames(_joined(runs), **rest)
+
+    def offered(self, view: str, studies: Sequence[str]) -> dict[str, Choice]:
+        """What can be chosen of a view of these studies, by name, whatever a filter keeps of their runs."""
+        key, version = (view, *studies), tuple(watched.version for watched in self._stores)
+        if self._offered.get(key, ("",))[0] != version:
+            found = VIEWS.find(view)()
+            choices = found.choices(self.frames(studies, found.needs))
+            self._offered[key] = version, {choice.name: choice for choice in choices}
+        return self._offered[key][1]
 
     def notes(self, studies: Sequence[str]) -> str:
         """What a reader has to know of the studies chosen: which of the atlas were trained in another setting than the others."""

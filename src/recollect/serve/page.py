@@ -2,6 +2,7 @@
 Plotly."""
 
 import io
+import time
 from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
@@ -31,10 +32,8 @@ BLOCK = 100
 SCRIPTS = "/_dash-component-suites/plotly/package_data/plotly.min.js"
 """The largest script, which Dash asks for last: a browser that knows of it at once has it in time."""
 _THEME = """
-  const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-  const theme = localStorage.getItem("theme") || system;
-  document.documentElement.dataset.theme = theme;
-  document.documentElement.dataset.agThemeMode = theme;
+  const theme = localStorage.getItem("theme") || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  Object.assign(document.documentElement.dataset, { theme, agThemeMode: theme });
   document.cookie = `theme=${theme}${innerWidth < 760 ? "-narrow" : ""}; SameSite=Strict; path=/`;
 """
 """The theme that was chosen, or else the system's, and whether the page is narrow: for the styles, and as a cookie, so that the
@@ -47,11 +46,8 @@ _SWITCH = """() => {
 """The other theme, after a click."""
 _LINK = '(link) => { history.replaceState(null, "", link ? `?${link}` : location.pathname); }'
 """The address keeps what is chosen."""
-_ROWS = """(studies, filter, version) => {
-  const again = dash_clientside.callback_context.triggered_id === "version" ? "refreshInfiniteCache" : "purgeInfiniteCache";
-  dash_ag_grid.getApiAsync("runs").then((grid) => grid[again]());
-}"""
-"""The table asks for its rows again; where only the store has changed, without going back to the top."""
+_ROWS = '([again]) => { dash_ag_grid.getApiAsync("runs").then((grid) => grid[again]()); }'
+"""The table asks for its rows again, once the chart has been drawn; where only the store has changed, it stays in its place."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +74,7 @@ class Chosen:
 def choose(live: Live, view: str, studies: list[str], text: str | None, asked: dict[str, str]) -> Chosen:
     """Returns the choices that the studies offer among those asked for, with the frames of the runs that the filter keeps."""
     needs, text = VIEWS.find(view).needs, (text or "").strip()
-    frames = live.frames(studies, needs)
-    offered = {choice.name: choice for choice in VIEWS.find(view)().choices(frames)}
+    frames, offered = live.frames(studies, needs), live.offered(view, studies)
     choices = {name: value for name, value in asked.items() if name in offered and value in offered[name].options}
     if "curves" in needs and choices.get("rate", "best") != "best":
         frames = live.frames(studies, needs, choices["rate"])
@@ -145,7 +140,7 @@ def _layout(live: Live, chosen: Chosen) -> html.Div:
     stores = ", ".join(map(str, live.paths))
     head = html.Div([html.H1("recollect"), html.P(stores, className="made"), html.Div(id="summary")])
     studies = dcc.Dropdown(live.studies(), list(chosen.studies), id="studies", multi=True, placeholder="choose studies")
-    words = dcc.Input(chosen.filter, "search", id="filter", placeholder="mamba2 accuracy>0.9", debounce=0.15)
+    words = dcc.Input(chosen.filter, "search", id="filter", placeholder="accuracy>0.9", debounce=0.1)
     config: Any = {"displaylogo": False, "toImageButtonOptions": {"format": "svg", "filename": "recollect"}}
     options = {"suppressFieldDotNotation": True, "enableCellTextSelection": True, "rowHeight": 30, "headerHeight": 34,
                "cacheBlockSize": BLOCK}  # fmt: skip
@@ -153,7 +148,7 @@ def _layout(live: Live, chosen: Chosen) -> html.Div:
                         className="ag-theme-quartz-auto-dark", dashGridOptions=options)  # fmt: skip
     return html.Div([
         dcc.Interval("tick", EVERY), dcc.Store("version", data=live.version()), dcc.Store("theme", data=theme),
-        dcc.Store("link", data=chosen.link), dcc.Download("download"),
+        dcc.Store("link", data=chosen.link), dcc.Store("again"), dcc.Download("download"),
         html.Header([head, switch]), html.Div(id="problems", role="alert"),
         html.Main(id="main", tabIndex=-1, children=[
             html.Section(id="explore", children=[
@@ -161,7 +156,7 @@ def _layout(live: Live, chosen: Chosen) -> html.Div:
                 html.Div([html.Label(["studies", studies], className="wide"),
                           html.Div(_dropdowns(chosen), id="choices"),
                           html.Label(["filter", words], className="filter")], className="controls"),
-                dcc.Graph(id="chart", responsive=True, config=config), html.P(id="caption"),
+                html.Div(dcc.Graph(id="chart", responsive=True, config=config), className="panel"), html.P(id="caption"),
             ]),
             html.Section([html.H2("Progress"), html.Div(id="progress", className="scroll", tabIndex=0)]),
             html.Section([html.H2("Failures"), html.Div(id="failures")], id="failed", hidden=True),
@@ -178,7 +173,7 @@ def _connect(app: Dash, live: Live) -> None:
         _SWITCH % _THEME, Output("theme", "data"), Input("switch", "n_clicks"), prevent_initial_call=True
     )
     app.clientside_callback(_LINK, Input("link", "data"), prevent_initial_call=True)
-    app.clientside_callback(_ROWS, studies, words, version, prevent_initial_call=True)
+    app.clientside_callback(_ROWS, Input("again", "data"), prevent_initial_call=True)
 
     @app.callback(Output("version", "data"), Output("problems", "children"), Input("tick", "n_intervals"),
                   State("version", "data"), prevent_initial_call=True)  # fmt: skip
@@ -191,6 +186,7 @@ def _connect(app: Dash, live: Live) -> None:
         return live.studies()
 
     @app.callback(Output("chart", "figure"), Output("caption", "children"), Output("choices", "children"), Output("link", "data"),
+                  Output("found", "children"), Output("again", "data"),
                   Input("views", "value"), studies, words, Input("theme", "data"), version, Input({"choice": ALL}, "value"),
                   State("link", "data"), State("choices", "children"))  # fmt: skip
     def draw(
@@ -205,7 +201,9 @@ def _connect(app: Dash, live: Live) -> None:
         known = not turned and offers == [_offered(part) for part in shown or []]
         figure, caption = _drawn(chosen, theme)
         note = " ".join(filter(None, (caption, live.notes(studies or []))))
-        return figure, note, no_update if known else _dropdowns(chosen), chosen.link
+        rows = {"version": "refreshInfiniteCache", "studies": "purgeInfiniteCache", "filter": "purgeInfiniteCache"}
+        again = [rows[str(ctx.triggered_id)], time.time()] if ctx.triggered_id in rows else no_update
+        return figure, note, no_update if known else _dropdowns(chosen), chosen.link, _found(chosen), again
 
     @app.callback(Output("progress", "children"), Output("failures", "children"), Output("failed", "hidden"),
                   Output("summary", "children"), studies, version)  # fmt: skip
@@ -220,13 +218,6 @@ def _connect(app: Dash, live: Live) -> None:
     def list_columns(studies: list[str], _: str, shown: list[dict]) -> Any:
         columns = run_columns(live.frames(studies or []).runs)
         return no_update if columns == shown else columns
-
-    @app.callback(Output("found", "children"), studies, words, version)
-    def count(studies: list[str], text: str, _: str) -> str:
-        found = len(filtered(live.frames(studies or []).runs, text))
-        return (
-            f"{found} runs, the best first." if found else "No run fits." if text else "No run has been measured yet."
-        )
 
     @app.callback(Output("runs", "getRowsResponse"), Input("runs", "getRowsRequest"), State("studies", "value"),
                   State("filter", "value"), prevent_initial_call=True)  # fmt: skip
@@ -254,13 +245,20 @@ def _sorted(runs: Frame, by: list[dict[str, str]]) -> Frame:
     return runs[shown_columns(runs)].sort_values(list(names), ascending=list(up), kind="stable")
 
 
+def _found(chosen: Chosen) -> str:
+    """How many runs there are to see."""
+    if len(chosen.frames.runs):
+        return f"{len(chosen.frames.runs)} runs, the best first."
+    return "No run fits." if chosen.filter else "No run has been measured yet."
+
+
 def _drawn(chosen: Chosen, theme: str) -> tuple[go.Figure, str]:
     """The chart, and what a reader has to know of it."""
     view, tone = VIEWS.find(chosen.view)(), "dark" if theme.startswith("dark") else "light"
-    left = {choice.name: choice for choice in view.choices(chosen.frames)}  # of the runs that the filter keeps
-    asked = {name: value for name, value in chosen.choices.items() if name in left and value in left[name].options}
+    asked = {choice.name: chosen.choices.get(choice.name, choice.default) for choice in chosen.offered}
     try:
-        figure, caption = view.figure(chosen.frames, theme=tone, **asked), view.caption(chosen.frames)
+        figure = view.drawn(chosen.frames, asked, tone)
+        caption = view.caption(chosen.frames) if figure.data else ""
     except (SpecError, ValueError, KeyError) as error:
         figure, caption = set_theme(go.Figure(), tone), f"This cannot be drawn: {error}"
     if "narrow" in theme:
@@ -269,6 +267,8 @@ def _drawn(chosen: Chosen, theme: str) -> tuple[go.Figure, str]:
         key = {"orientation": "h", "x": 0, "yref": "container", "y": 0, "yanchor": "bottom", "font": {"size": 11}}
         figure.update_layout(legend=key, margin={"b": 60 + 20 * min(lines, 13) if lines > 1 else 48})
         figure.for_each_xaxis(lambda axis: axis.update(dtick=1) if axis.type == "log" and not axis.tickvals else None)
+    else:  # a margin that is known takes the browser half the time, and one line of numbers has room in it
+        figure.for_each_xaxis(lambda axis: axis.update(automargin=False) if axis.type in ("log", "linear") else None)
     return figure.update_layout(uirevision=f"{chosen.view} {chosen.studies} {asked}"), caption
 
 

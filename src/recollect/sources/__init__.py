@@ -3,16 +3,12 @@ retrievit-mamba2-16}`, `model: {preset: okpekpe-mamba-128x2}`); any field that t
 
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from recollect.mixers import MIXERS
-from recollect.sources.base import Fields, Source
+from recollect.sources.base import AnyTask, Fields, Source
 from recollect.spec import SpecError, nearest
 from recollect.spec.registry import Registry
 from recollect.train.optimisers import OPTIMISERS
-
-if TYPE_CHECKING:
-    from recollect.tasks.base import Task
 
 _BUILT_IN = (
     "okpekpe2025", "retrievit2026", "zoology2024", "jelassi2024", "statetracking2025", "mad2024", "kimi2025",
@@ -20,7 +16,7 @@ _BUILT_IN = (
 SOURCES: Registry[Source] = Registry(
     "source", group="recollect.sources", built_in={name: f"{__name__}.{name}:SOURCE" for name in _BUILT_IN}
 )
-PROTOCOLS: Registry[Callable[["Task"], Fields]] = Registry(
+PROTOCOLS: Registry[Callable[[AnyTask], Fields]] = Registry(
     "protocol", group="recollect.protocols", built_in={name: f"{__name__}.{name}:protocol" for name in _BUILT_IN}
 )
 """Functions from a task to the fields of `train`."""
@@ -57,7 +53,7 @@ def with_preset(model: Fields) -> Fields:
     return {**preset(str(model["preset"])), **{name: value for name, value in model.items() if name != "preset"}}
 
 
-def with_protocol(train: Fields, task: "Task") -> Fields:
+def with_protocol(train: Fields, task: AnyTask) -> Fields:
     """`train` with the fields of the protocol it names filled in."""
     train = dict(train)
     if (name := train.pop("protocol", None)) is None:

@@ -2,12 +2,18 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from recollect.tasks.base import Task
+from typing import Any, NamedTuple, Protocol
 
 Fields = dict[str, Any]
+
+
+class AnyTask(Protocol):
+    """What a protocol may depend on: the kind of a task, and the tokens in a row."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def row_length(self) -> int: ...
 
 
 class Unknown(NamedTuple):
@@ -29,7 +35,7 @@ class Source:
 
     name: str
     title: str
-    protocol: Callable[["Task"], Fields] | None = None
+    protocol: Callable[[AnyTask], Fields] | None = None
     """The fields of `train` for a task."""
     presets: Mapping[str, Fields] = field(default_factory=dict)
     """The fields of `model` for each of its models by name."""

@@ -1,14 +1,9 @@
 """Jelassi et al., "Repeat after me: Transformers are better than state space models at copying" (2024), by its released code."""
 
-from typing import TYPE_CHECKING
-
-from recollect.sources.base import Fields, Source, Unknown
-
-if TYPE_CHECKING:
-    from recollect.tasks.base import Task
+from recollect.sources.base import AnyTask, Fields, Source, Unknown
 
 
-def protocol(task: "Task") -> Fields:
+def protocol(task: AnyTask) -> Fields:
     """Jelassi et al., copy: 2,000 steps of 8 contexts, linear decay after 100 steps of warm-up."""
     return {
         "steps": 2000, "batch": 8, "train_rows": 0, "test_rows": 1024, "eval_rows": 128, "eval_every": 50,

@@ -1,14 +1,9 @@
 """Kimi Team, "Kimi Linear: an expressive, efficient attention architecture" (2025), section 5.1."""
 
-from typing import TYPE_CHECKING
-
-from recollect.sources.base import Fields, Source, Unknown
-
-if TYPE_CHECKING:
-    from recollect.tasks.base import Task
+from recollect.sources.base import AnyTask, Fields, Source, Unknown
 
 
-def protocol(task: "Task") -> Fields:
+def protocol(task: AnyTask) -> Fields:
     """Kimi Team, 5.1: at most 20,000 steps; the best of the rates 5e-5, 1e-4, 5e-4 and 1e-3."""
     return {
         "steps": 20_000, "batch": 128, "test_rows": 2048, "weight_decay": 0.1, "clip": 1.0, "warmup": 0.1,

@@ -1,14 +1,9 @@
 """Poli et al., "Mechanistic design and scaling of hybrid architectures" (2024), and its released code (athms/mad-lab)."""
 
-from typing import TYPE_CHECKING
-
-from recollect.sources.base import Fields, Source, Unknown
-
-if TYPE_CHECKING:
-    from recollect.tasks.base import Task
+from recollect.sources.base import AnyTask, Fields, Source, Unknown
 
 
-def protocol(task: "Task") -> Fields:
+def protocol(task: AnyTask) -> Fields:
     """Poli et al.: 200 epochs over 12,800 rows (memorization: 256) of 128, cosine without warm-up, ends at 99.9 %."""
     few = task.kind == "mad_memorization"
     return {

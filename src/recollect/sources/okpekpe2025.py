@@ -1,15 +1,10 @@
 """Okpekpe & Orvieto, "Revisiting associative recall in modern recurrent models" (2025). It runs Zoology's code."""
 
-from typing import TYPE_CHECKING
-
 from recollect.sources import zoology2024
-from recollect.sources.base import Fields, Source, Unknown
-
-if TYPE_CHECKING:
-    from recollect.tasks.base import Task
+from recollect.sources.base import AnyTask, Fields, Source, Unknown
 
 
-def protocol(task: "Task") -> Fields:
+def protocol(task: AnyTask) -> Fields:
     """Okpekpe & Orvieto, A.2: 50 epochs over 100,000 rows, AdamW, linear warm-up over a tenth of the run."""
     return zoology2024.protocol(task) | {"epochs": 50, "warmup": 0.1, "stop_at": 0.0}
 

@@ -4,15 +4,10 @@ Architectures" (2026): Table 1 (its 2:1 and 3:1 rows as their parameter counts s
 The text states no precision; the released code trains in bfloat16, and so does scale `paper` here.
 """
 
-from typing import TYPE_CHECKING
-
-from recollect.sources.base import Fields, Source, Unknown
-
-if TYPE_CHECKING:
-    from recollect.tasks.base import Task
+from recollect.sources.base import AnyTask, Fields, Source, Unknown
 
 
-def protocol(task: "Task") -> Fields:
+def protocol(task: AnyTask) -> Fields:
     """Pantazopoulos et al., Table 2: fresh rows, 312,500 steps of 64, cosine after a tenth of warm-up, ends at 95 %."""
     return {
         "steps": 312_500, "batch": 64, "train_rows": 0, "test_rows": 100_000, "eval_rows": 2048, "eval_every": 500,

@@ -1,15 +1,10 @@
 """Grazzi et al., "Unlocking state-tracking in linear RNNs through negative eigenvalues" (2025), and Siems et al., "DeltaProduct"
 (2025), with its released code."""
 
-from typing import TYPE_CHECKING
-
-from recollect.sources.base import Fields, Source, Unknown
-
-if TYPE_CHECKING:
-    from recollect.tasks.base import Task
+from recollect.sources.base import AnyTask, Fields, Source, Unknown
 
 
-def protocol(task: "Task") -> Fields:
+def protocol(task: AnyTask) -> Fields:
     """Siems et al., word problems: 100 epochs over 100,000 rows in batches of 2,048; parity and arithmetic as Grazzi et al.:
     20,000 steps of 256 fresh rows, warm-up over a tenth."""
     if task.kind == "words":

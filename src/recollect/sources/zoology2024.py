@@ -1,14 +1,9 @@
 """Arora et al., "Zoology: measuring and improving recall in efficient language models" (2024), and its released code."""
 
-from typing import TYPE_CHECKING
-
-from recollect.sources.base import Fields, Source
-
-if TYPE_CHECKING:
-    from recollect.tasks.base import Task
+from recollect.sources.base import AnyTask, Fields, Source
 
 
-def protocol(task: "Task") -> Fields:
+def protocol(task: AnyTask) -> Fields:
     """Arora et al., figure 2: 64 epochs over 100,000 rows, cosine without warm-up, ends above 99 %."""
     batch = 512 if task.row_length < 256 else 256 if task.row_length < 512 else 128
     return {

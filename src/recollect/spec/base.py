@@ -37,7 +37,7 @@ class Spec(BaseModel):
         """The same specification with other values in some fields, checked again."""
         own = {
             name: getattr(self, name) for name in type(self).model_fields
-        }  # `dict(self)` would add cached properties
+        }  # not `dict(self)`: it has cached properties
         return type(self).model_validate({**own, **fields})
 
     def canonical(self) -> dict[str, Any]:

@@ -122,9 +122,7 @@ class _Parts:
                 self.add(other)
             elif not hasattr(builtins, other) and other not in self.main:
                 raise self._refused(f"it uses {other!r}, which is not defined", "define that")
-        for node in ast.walk(
-            ast.parse(found.source)
-        ):  # `import a.b` binds a: what is used below it must be imported too
+        for node in ast.walk(ast.parse(found.source)):  # `import a.b` binds a: what is used below it is imported too
             dotted = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
             if (top := dotted.partition(".")[0]) and dotted in sys.modules and self.main.get(top) is sys.modules[top]:
                 self.imports.add(f"import {dotted}")

@@ -136,12 +136,8 @@ def _globals(source: str) -> tuple[set[str], set[str]]:
     def visit(table: symtable.SymbolTable, found: set[str]) -> None:
         found |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced() and symbol.is_global()}
         for inner in table.get_children():
-            visit(
-                inner,
-                later
-                if inner.get_type() == "function" and not inner.get_name().endswith(("comp", "genexpr"))
-                else found,
-            )
+            called_later = inner.get_type() == "function" and not inner.get_name().endswith(("comp", "genexpr"))
+            visit(inner, later if called_later else found)
 
     visit(symtable.symtable(source, "definition", "exec"), at_once)
     return at_once, later

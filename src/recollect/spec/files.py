@@ -28,6 +28,8 @@ from recollect.spec.state import watched_import
 
 _PREFIX = "recollect_file_"
 """The prefix of the names of packages made from folders."""
+_DOT = "%2e"
+"""A dot in the name of a file, where that is the name of a module: there a dot would mean a package."""
 
 
 class _Package:
@@ -58,7 +60,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         if package not in _packages or not inside:
             return None
         files, place = _packages[package].files, inside.replace(".", "/")
-        for name in (f"{place}/__init__.py", f"{place}.py", _unquoted(inside)):
+        for name in (f"{place}/__init__.py", f"{place}.py", f"{inside.replace(_DOT, '.')}.py"):
             if name in files:
                 loader = _Loader(name, files[name])
                 spec = importlib.util.spec_from_file_location(fullname, files[name].path, loader=loader)
@@ -126,7 +128,7 @@ def load_file(path: Path) -> ModuleType:
         raise SpecError(f"no file {str(path)!r}")
     place = path.resolve()
     package = _package(place.parent, closure(place))
-    name = f"{package.name}.{_quoted(place.name)}"
+    name = f"{package.name}.{place.stem.replace('.', _DOT)}"
     if place not in written:
         try_import(name, str(path), load_file, place)
     try:
@@ -180,13 +182,13 @@ def line_of(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{shown(Path(error.filename))}:{error.lineno}"
     lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    own = [(name, line) for name, line in lines if not (name.startswith("<frozen") or _is_library(Path(name)))]
-    name, line = (own or lines or [("no code", 0)])[-1]
+    ours = Path(__file__).parents[1]
+
+    def is_own(name: str) -> bool:
+        return not (name.startswith("<frozen") or is_installed(Path(name)) or Path(name).is_relative_to(ours))
+
+    name, line = ([frame for frame in lines if is_own(frame[0])] or lines or [("no code", 0)])[-1]
     return f"{shown(Path(name))}:{line}"
-
-
-def _is_library(path: Path) -> bool:
-    return is_installed(path) or path.is_relative_to(Path(__file__).parents[1])
 
 
 def _package(folder: Path, files: dict[str, File]) -> _Package:
@@ -194,22 +196,12 @@ def _package(folder: Path, files: dict[str, File]) -> _Package:
     own = _by_folder.setdefault(folder, [])
     package = next((one for one in reversed(own) if one.holds(files)), None)
     if package is None:
-        package = _Package(
-            _PREFIX + digest([str(folder), digest_of(files), {n: file.uses for n, file in files.items()}])
-        )
+        uses = {name: file.uses for name, file in files.items()}
+        package = _Package(_PREFIX + digest([str(folder), digest_of(files), uses]))
         _packages[package.name] = package
         own.append(package)
     package.files.update(files)
     return package
-
-
-def _quoted(name: str) -> str:
-    """The name of a file as the name of a module, in which a dot would mean a package."""
-    return name.removesuffix(".py").replace(".", "%2e")
-
-
-def _unquoted(module: str) -> str:
-    return module.replace("%2e", ".") + ".py"
 
 
 sys.meta_path.append(_Finder())

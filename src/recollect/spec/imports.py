@@ -91,7 +91,9 @@ def _uses(folder: Path, name: str, source: bytes, package: str) -> set[str]:
         base = _inside(level, tuple(module.split(".")) if module else (), package_of(name), package)
         if base is None or not (level or package or lies_beside(folder, base[0])):
             continue
-        wanted = _all(folder, base) if "*" in names else names
+        wanted = names
+        if "*" in names:  # it may import every module of the package
+            wanted = tuple(path.stem for path in folder.joinpath(*base).glob("*.py") if path.stem != "__init__")
         modules = [(*base, one) for one in wanted if _module(folder, (*base, one)) is not None]
         for parts in (base, *modules):
             found.update(_files(folder, parts))
@@ -140,8 +142,3 @@ def _module(folder: Path, parts: Parts) -> Path | None:
         if path.is_file():
             return path
     return inside if inside.is_dir() else None
-
-
-def _all(folder: Path, parts: Parts) -> Parts:
-    """Every module of a package: what `import *` may import."""
-    return tuple(sorted(path.stem for path in folder.joinpath(*parts).glob("*.py") if path.stem != "__init__"))

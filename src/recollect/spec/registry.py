@@ -61,9 +61,8 @@ class Registry(Generic[T]):
                 return name
         self._check(place, entry)
         found = reference(entry)
-        return (
-            found if found != place else next((n for n, e in self._entry_points().items() if e.value == place), place)
-        )
+        offered = {entry.value: name for name, entry in reversed(self._entry_points().items())}  # the first
+        return offered.get(place, place) if found == place else found
 
     def _check(self, name: str, found: Any) -> None:
         if not self._base:
@@ -71,9 +70,7 @@ class Registry(Generic[T]):
         module, _, attribute = self._base.partition(":")
         base = getattr(importlib.import_module(module), attribute)
         if not (inspect.isclass(found) and issubclass(found, base)):
-            raise SpecError(
-                f"{self.what} {name!r} is {found!r}, not a class derived from {self._base.replace(':', '.')}"
-            )
+            raise SpecError(f"{self.what} {name!r} is {found!r}, not a class derived from {module}.{attribute}")
 
     def source(self, name: str) -> str:
         """A hash of the code behind a name, so that an edited file gives new runs; empty for built-in entries."""

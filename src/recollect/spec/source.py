@@ -105,7 +105,7 @@ def own_files(spec: Any) -> dict[str, Path]:
     """The files behind every `file.py:Name` in a specification's plain data, with the files beside them that they import, each by
     the name that it gets below another folder (see `files_at`)."""
     found: dict[str, Path] = {}
-    for name in sorted(named_files(spec)):
+    for name in existing_files(spec):
         top, *beside = closure(Path(name).resolve()).items()
         found[portable(name)] = top[1].path
         found.update({(PurePosixPath(portable(name)).parent / other).as_posix(): file.path for other, file in beside})
@@ -113,11 +113,16 @@ def own_files(spec: Any) -> dict[str, Path]:
 
 
 def named_files(spec: Any) -> set[str]:
-    """The files that a specification's plain data names classes in, as they are written there."""
+    """The files that a specification's plain data names classes in, as they are written there, whether they exist or not."""
     if isinstance(spec, dict | list | tuple):
         return set().union(*map(named_files, spec.values() if isinstance(spec, dict) else spec))
     found = NAMED_FILE.fullmatch(spec) if isinstance(spec, str) else None
-    return {found[1]} if found and is_file(Path(found[1])) else set()
+    return {found[1]} if found else set()
+
+
+def existing_files(spec: Any) -> list[str]:
+    """Those of them that exist, sorted."""
+    return sorted(name for name in named_files(spec) if is_file(Path(name)))
 
 
 def portable(name: str) -> str:

@@ -33,10 +33,8 @@ class GlobalState:
     def changes(self) -> list[str]:
         """What has another value now, each with both values where these are short; but for the filters of warnings, which
         libraries change when they are first used."""
-        found = {
-            name: (before, self._settings[name].read()) for name, before in self._before.items() if name != _FILTERS
-        }
-        return [_told(name, before, now) for name, (before, now) in found.items() if before != now]
+        now = {name: setting.read() for name, setting in self._settings.items() if name != _FILTERS}
+        return [_told(name, self._before[name], value) for name, value in now.items() if value != self._before[name]]
 
     def restore(self) -> None:
         """Set back what has changed, and the random generators, which every initialisation of a layer advances."""
@@ -116,9 +114,8 @@ def _set_filters(before: list[Any]) -> None:
 
 def _told(name: str, before: Any, now: Any) -> str:
     if name == "environment":
-        return (
-            f"environment ({', '.join(sorted(n for n in before.keys() | now.keys() if before.get(n) != now.get(n)))})"
-        )
+        changed = sorted(n for n in before.keys() | now.keys() if before.get(n) != now.get(n))
+        return f"environment ({', '.join(changed)})"
     return name if name == "seed" else f"{name} ({before} to {now})"
 
 
@@ -139,6 +136,5 @@ def watched_import(module: str, shown: str = "") -> Iterator[None]:
 
 def changed_on_import() -> list[str]:
     """What the user's own code that this process has imported changed on import, a sentence for each file or module."""
-    return [
-        f"importing {name} changes {', '.join(what)}, which was set back" for name, what in _changed_on_import.items()
-    ]
+    sentence = "importing {} changes {}, which was set back"
+    return [sentence.format(name, ", ".join(what)) for name, what in _changed_on_import.items()]

@@ -20,6 +20,8 @@ _ENDING = ".safetensors"
 _OURS = re.compile(r"[0-9a-f]{16}\.(safetensors|draft)")
 """What files are called here: others belong to somebody else, and are left alone."""
 _SUM = hashlib.sha256().digest_size
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
+"""What `read_header` raises where a file is damaged."""
 
 
 class Checkpoints:
@@ -36,7 +38,7 @@ class Checkpoints:
             try:
                 header = read_header(path)
                 runs, steps[path] = header.runs, header.step
-            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            except UNREADABLE as error:
                 if path.suffix == _ENDING:  # else a file that was being written
                     warnings.warn(f"checkpoint {path} cannot be read ({error}); its runs start anew", stacklevel=2)
                 path.unlink(missing_ok=True)

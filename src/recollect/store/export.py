@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 from recollect.models.model import Model, build, outline
 from recollect.spec import SpecError, finite
 from recollect.spec.output import output_errors
-from recollect.spec.source import NAMED_FILE, named_files, own_files, portable, untrusted
+from recollect.spec.source import NAMED_FILE, existing_files, named_files, own_files, portable, untrusted
 from recollect.store.files import StoreError
 from recollect.store.records import StoredRun
 from recollect.store.store import Store
@@ -138,7 +138,7 @@ def _write(
         final = {name: finite(value) for name, value in ended.final.items()}
         weights, status, step = ended.weights, ended.status, ended.step
     spec = run.model_dump(mode="json")
-    files = {name: f"{CODE}/{portable(name)}" for name in sorted(named_files(spec))}
+    files = {name: f"{CODE}/{portable(name)}" for name in existing_files(spec)}
     about = {
         "id": found.id, "run": spec, "files": files, "status": status, "step": step, "final": final,
         "device": device, "versions": versions(),
@@ -172,7 +172,7 @@ def specification(folder: str | Path, trust: bool = False) -> RunSpec:
     try:
         about = json.loads(path.read_text())
         places = {old: (folder / new).resolve() for old, new in about["files"].items()}
-        named = _names(about["run"])
+        named = named_files(about["run"])
         spec = _moved(about["run"], {old: str(place) for old, place in places.items()})
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
         raise SpecError(f"{path} cannot be read as an exported run: {type(error).__name__}: {error}") from None
@@ -211,14 +211,6 @@ def _moved(spec: Any, places: dict[str, str]) -> Any:
         return [_moved(value, places) for value in spec]
     found = NAMED_FILE.fullmatch(spec) if isinstance(spec, str) else None
     return f"{places[found[1]]}:{found[2]}" if found and found[1] in places else spec
-
-
-def _names(spec: Any) -> set[str]:
-    """The files that a specification names classes in, whether they are there or not."""
-    if isinstance(spec, dict | list):
-        return set().union(*map(_names, spec.values() if isinstance(spec, dict) else spec))
-    found = NAMED_FILE.fullmatch(spec) if isinstance(spec, str) else None
-    return {found[1]} if found else set()
 
 
 def _in_a_docstring(text: str) -> str:

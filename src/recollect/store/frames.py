@@ -88,12 +88,15 @@ def runs_frame(
         if not is_numeric_dtype(frame[name]):
             frame[name] = frame[name].astype(float)
     for name in _TEXTS:
-        if not all(value is None or isinstance(value, str) for value in frame[name].unique()):
+        if not all(isinstance(value, str) for value in frame[name].dropna().unique()):
             raise ValueError(f"{name} is not text")
     for name in ("versions", "notes"):
         for text in frame[name].dropna().unique():
             check_provenance(name, text)
-    return frame if columns == "all" else _varying(frame)
+    if columns == "all":
+        return frame
+    shown = dict.fromkeys(("id", "configuration", *varying_fields(frame), "train.lr", "train.seed", *_OUTCOMES))
+    return pd.DataFrame(frame, columns=[name for name in shown if name in frame])
 
 
 def _run_rows(store: Store, study: str | None, unfinished: bool) -> list[tuple]:
@@ -128,12 +131,6 @@ def specification_of(text: str) -> dict[str, Any]:
     if not all(isinstance(spec["train"].get(name, 0), int | float) for name in _RUN):
         raise ValueError("a learning rate or a seed is not a number")
     return spec
-
-
-def _varying(frame: pd.DataFrame) -> pd.DataFrame:
-    """The columns by which runs are compared."""
-    shown = dict.fromkeys(("id", "configuration", *varying_fields(frame), "train.lr", "train.seed", *_OUTCOMES))
-    return pd.DataFrame(frame, columns=[name for name in shown if name in frame])
 
 
 def field_columns(frame: pd.DataFrame) -> list[str]:
@@ -207,17 +204,12 @@ def write(frame: pd.DataFrame, path: Path) -> None:
 
 def write_csv(frame: pd.DataFrame, to: Path | TextIO) -> None:
     """Write a frame as CSV, with an apostrophe before texts that a spreadsheet would compute instead of show."""
-    _without_formulas(frame).to_csv(to, index=False)
-
-
-def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with an apostrophe before texts that a spreadsheet would compute instead of show."""
 
     def shown(value: Any) -> Any:
         return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
     texts = {name: frame[name].map(shown) for name in frame if not is_numeric_dtype(frame[name])}
-    return frame.assign(**texts).rename(columns=shown)
+    frame.assign(**texts).rename(columns=shown).to_csv(to, index=False)
 
 
 def _of_study(

@@ -55,16 +55,14 @@ def runs_only_of(store: Store, study: str) -> list[str]:
     return [run for (run,) in found]
 
 
-def remove_study(store: Store, study: str, with_runs: bool = False) -> int:
-    """Forget a study; `with_runs`: also the results of runs that no other study has. Returns how many runs were removed."""
+def remove_study(store: Store, study: str, with_runs: bool = False) -> None:
+    """Forget a study; `with_runs`: also the results of runs that no other study has."""
     runs = runs_only_of(store, study)
-    done = store.done()
     with store.writing() as writer, writer.transaction() as db:
         db.execute("DELETE FROM studies WHERE name = ?", (study,))
         db.execute("DELETE FROM study_runs WHERE study = ?", (study,))
     if with_runs:
         remove_runs(store, runs)
-    return sum(run in done for run in runs) if with_runs else 0
 
 
 def remove_runs(store: Store, runs: Collection[str]) -> None:
@@ -80,15 +78,19 @@ def remove_runs(store: Store, runs: Collection[str]) -> None:
 
 def garbage(store: Store) -> Garbage:
     """What no study needs."""
+    from recollect.store.checkpoints import UNREADABLE, read_header, snapshot_files  # brings torch along
+
     of_no_study = "NOT IN (SELECT run FROM study_runs)"
     runs = [run for (run,) in store._query(f"SELECT id FROM runs WHERE id {of_no_study} ORDER BY rowid")]
     begun = [run for (run,) in store._query(f"SELECT run FROM training WHERE run {of_no_study}")]
     wanted = {run for (run,) in store._query("SELECT run FROM study_runs WHERE run NOT IN (SELECT id FROM runs)")}
-    from recollect.store.checkpoints import snapshot_files  # brings torch along
-
     files, size = [], 0
     for path in snapshot_files(store.checkpoints):
-        if not wanted.intersection(_runs_in(path)):
+        try:
+            needed = bool(wanted.intersection(read_header(path).runs))
+        except UNREADABLE:
+            needed = False
+        if not needed:
             files.append(path.name)
             size += path.stat().st_size
     return Garbage(runs, begun, files, size)
@@ -101,13 +103,3 @@ def collect(store: Store, found: Garbage) -> None:
         for name in found.checkpoints:
             (store.checkpoints / name).unlink(missing_ok=True)
         writer.compact()
-
-
-def _runs_in(path) -> list[str]:
-    """The runs that a checkpoint has; none where it cannot be read."""
-    from recollect.store.checkpoints import read_header
-
-    try:
-        return read_header(path).runs
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return []

@@ -95,15 +95,3 @@ class FailedRun(NamedTuple):
     """How many attempts at it failed."""
     error: str
     """The error of the last, in one line."""
-
-
-class Slice(NamedTuple):
-    """Answers by the values of one tag, at one measurement of a run."""
-
-    step: int
-    tag: str
-    values: list[int]
-    counts: list[int]
-    """How many answers were scored, for each value."""
-    right: list[int]
-    """How many of them were right."""

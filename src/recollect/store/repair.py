@@ -1,4 +1,4 @@
-"""What can be saved of a damaged store: written to a new one, the old one stays as it is."""
+"""New stores from old ones, which stay as they are: a copy at one moment, and what can be saved of a damaged store."""
 
 import json
 import sqlite3
@@ -12,7 +12,6 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from recollect.spec.imports import is_file
-from recollect.store.backup import new_file
 from recollect.store.files import StoreError, read_errors, write_errors
 from recollect.store.frames import specification_of
 from recollect.store.opening import read_only
@@ -34,6 +33,36 @@ class Saved:
     """Runs that had ended and whose row cannot be read."""
     partly: list[str] = field(default_factory=list)
     """Runs that were saved without some of their measurements."""
+
+
+def backup(path: str | Path, to: str | Path) -> Path:
+    """Copy a store to a new file by SQLite's online backup: all of it as it is at one moment, while others read and write."""
+    store, to = Store(path), new_file(to)
+    draft = to.with_name(to.name + ".draft")
+    try:
+        address = read_only(store.path)
+        with closing(sqlite3.connect(address, uri=True)) as source, closing(sqlite3.connect(draft)) as copy:
+            source.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")  # one file, which can be read anywhere
+        Store(draft)  # refuses what is not a whole store
+        with write_errors(to):
+            draft.replace(to)
+    except sqlite3.Error as error:
+        raise StoreError(f"cannot copy {store.path} to {to}: {error}") from None
+    finally:
+        draft.unlink(missing_ok=True)
+    return to
+
+
+def new_file(path: str | Path) -> Path:
+    """The place of a file that is not there yet, in a folder that is."""
+    path = Path(path)
+    with write_errors(path):
+        if path.exists() or path.is_symlink():
+            raise StoreError(f"{path} is there already; name a new file with --to")
+        if not path.parent.is_dir():
+            raise StoreError(f"cannot write {path}: there is no folder {path.parent}")
+        return path.resolve()
 
 
 def repair(path: str | Path, to: str | Path) -> Saved:
@@ -60,9 +89,8 @@ def repair(path: str | Path, to: str | Path) -> Saved:
 def _opened(path: Path) -> closing[sqlite3.Connection]:
     with read_errors(path):
         connection = sqlite3.connect(read_only(path), uri=True)
-    connection.text_factory = lambda data: data.decode(
-        "utf-8", "surrogateescape"
-    )  # what is no text is refused row by row
+    # What is no text is refused row by row.
+    connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
     return closing(connection)
 
 

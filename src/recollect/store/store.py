@@ -5,7 +5,6 @@ measured of runs that have not ended is in tables of its own, for those who watc
 that a store of an older version can also be read where it cannot be written.
 """
 
-import json
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -18,7 +17,7 @@ from recollect.spec.faults import fault_point
 from recollect.store.files import StoreBusy as StoreBusy
 from recollect.store.files import StoreError, read_errors, write_errors
 from recollect.store.opening import held, journal_mode, read_only
-from recollect.store.records import FailedRun, Failure, Slice, StoredRun, numbers
+from recollect.store.records import FailedRun, Failure, StoredRun, numbers
 from recollect.store.schema import MIGRATIONS, READ_AS_NEXT, SCHEMA, TABLES, tables_of
 from recollect.store.versions import release
 from recollect.store.writer import Writer
@@ -102,9 +101,8 @@ class Store:
 
     def failed(self) -> dict[str, FailedRun]:
         """The runs that failed for good, by id: they are tried again only when that is asked for."""
-        return {
-            row[0]: FailedRun(*row) for row in self._query("SELECT run, attempts, error FROM failed ORDER BY rowid")
-        }
+        rows = self._query("SELECT run, attempts, error FROM failed ORDER BY rowid")
+        return {row[0]: FailedRun(*row) for row in rows}
 
     def recent(self, limit: int) -> list[StoredRun]:
         """The runs that ended last, the newest first."""
@@ -113,18 +111,6 @@ class Store:
     def find(self, beginning: str) -> list[StoredRun]:
         """The runs whose ids begin so, by id."""
         return self._stored("WHERE substr(id, 1, ?) = ? ORDER BY id", len(beginning), beginning)
-
-    def curve(self, run: str) -> list[dict[str, float | None]]:
-        """Every measurement of a run during its training; None for what was not finite."""
-        rows = self._query("SELECT data FROM points WHERE run = ? ORDER BY step", [run])
-        with read_errors(self.path):
-            return [numbers(data) for (data,) in rows]
-
-    def slices(self, run: str) -> list[Slice]:
-        """A run's answers by tag, of each measurement that has them."""
-        rows = self._query("SELECT step, tag, data FROM slices WHERE run = ? ORDER BY step, tag", [run])
-        with read_errors(self.path):
-            return [Slice(step, tag, **json.loads(data)) for step, tag, data in rows]
 
     def _stored(self, which: str, *parameters: Any) -> list[StoredRun]:
         columns = "id, spec, model, status, step, seconds, device, final"
@@ -191,18 +177,15 @@ class Store:
     def _schema(self, connection: sqlite3.Connection) -> int:
         """The store's schema, which this version must know, with all of its tables: a view in place of one may never end."""
         connection.execute("PRAGMA trusted_schema = OFF")
+        row, found = None, {}
         try:
             made = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()
             found = {name: kind for name, kind, sql in made if not str(sql).upper().startswith("CREATE VIRTUAL")}
-            row = (
-                connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
-                if found.get("meta") == "table"
-                else None
-            )
+            if found.get("meta") == "table":
+                row = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorname != "SQLITE_NOTADB":
                 raise
-            row = None
         if row is None:
             raise StoreError(f"{self.path} is not a recollect store")
         version = int(row[0]) if re.fullmatch(r"[1-9]\d{0,8}", str(row[0])) else 0
@@ -219,9 +202,8 @@ class Store:
         return version
 
     def _connect_to_write(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self.path.resolve(), isolation_level=None, check_same_thread=False
-        )  # the writer has a lock
+        path = self.path.resolve()
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)  # the writer has a lock
         try:
             connection.execute(f"PRAGMA journal_mode = {journal_mode(self.path)}")
             connection.execute("PRAGMA synchronous = FULL")

@@ -134,18 +134,17 @@ class Writer:
         with self.transaction() as db:
             self._take_queued()
             for result in results:
-                self._waiting.pop(result.run.id, None)
-                _forget_training(db, result.run.id)
-                row = _row(result, device)
+                id, row = result.run.id, _row(result, device)
+                self._waiting.pop(id, None)
+                for table in ("training", "training_points", "failed"):
+                    db.execute(f"DELETE FROM {table} WHERE run = ?", (id,))
                 names, marks = ", ".join(row), ", ".join("?" * len(row))
                 db.execute(f"INSERT INTO runs ({names}) VALUES ({marks})", tuple(row.values()))
-                id = result.run.id
                 points = [(id, point["step"], _json(point)) for point in result.curve]
                 db.executemany("INSERT INTO points VALUES (?, ?, ?)", points)
                 slices = [(id, s["step"], s["tag"], _json(s, without=("step", "tag"))) for s in result.slices]
                 db.executemany("INSERT INTO slices VALUES (?, ?, ?, ?)", slices)
                 db.executemany("INSERT INTO snapshots VALUES (?, ?, ?, ?)", [(id, *kept) for kept in result.snapshots])
-                db.execute("DELETE FROM failed WHERE run = ?", (id,))
 
     def add_failure(self, run: str, attempt: int, error: str, traceback: str) -> None:
         """Keep the record of a failed attempt."""
@@ -177,11 +176,6 @@ def now() -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime()) + " UTC"
 
 
-def _forget_training(db: sqlite3.Connection, run: str) -> None:
-    for table in ("training", "training_points"):
-        db.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
-
-
 def _row(result: "Ended", device: str) -> dict[str, Any]:
     """The row of the table `runs`, by column."""
     from recollect.train.spec import SEMANTICS  # brings torch along: readers do without
@@ -199,11 +193,9 @@ def _row(result: "Ended", device: str) -> dict[str, Any]:
 def _best(result: "Ended") -> tuple[float | None, int | None]:
     """The highest accuracy of any measurement, and the step at which it was first reached."""
     points = [(point["accuracy"], point["step"]) for point in result.curve] + [(result.final["accuracy"], result.step)]
-    points = [(accuracy, step) for accuracy, step in points if accuracy == accuracy]
-    if not points:
-        return None, None
-    highest = max(accuracy for accuracy, _ in points)
-    return highest, int(min(step for accuracy, step in points if accuracy == highest))
+    measured = [(accuracy, -step) for accuracy, step in points if accuracy == accuracy]
+    highest, step = max(measured, default=(None, None))
+    return highest, None if step is None else -int(step)
 
 
 def _json(data: dict[str, Any], without: tuple[str, ...] = ()) -> str:

@@ -21,10 +21,11 @@ from torch import nn
 from recollect.models.model import Model, outline
 from recollect.tasks.base import Task
 from recollect.train.spec import RunSpec, TrainSpec
-from recollect.train.speed.compile import SAVED, worth
+from recollect.train.speed.compile import COST, SAVED, worth
 
-CPU = 5e9
-"""Operations per second of small models on one or two CPU cores: an assumption."""
+CPU, CPU_STEP = 3e10, 0.005
+"""Operations per second on one CPU core, and the seconds that a step of a run takes beside them. With these, the five shapes of
+docs/benchmarks.md are estimated within 1.8 times of what was measured."""
 STEP = 9.83e-4
 """T, seconds."""
 PRODUCTS = 4.69e14
@@ -161,6 +162,11 @@ def outline_of(run: RunSpec) -> Model:
     return outline(run.model, run.task.vocabulary, run.row_length)
 
 
+def cpu_seconds(run: RunSpec, work: Work) -> float:
+    """About how many seconds a run takes on one CPU core."""
+    return run.train.total_steps * CPU_STEP + work.flops / CPU
+
+
 def gpu_seconds(run: RunSpec, members: int, machine: Machine = H200) -> float:
     """Seconds that one of so many runs takes in a cohort on a GPU, measurements and compilation included."""
     work = work_of(run)
@@ -182,9 +188,9 @@ def uncompiled_step(run: RunSpec, members: int) -> tuple[float, float]:
     return step, busy / step
 
 
-def will_compile(run: RunSpec, members: int) -> bool:
-    """Whether a cohort of so many runs is expected to be compiled: whether its steps, uncompiled, take long enough."""
-    return worth(uncompiled_step(run, members)[0], run.train.total_steps)
+def will_compile(run: RunSpec, members: int, cost: float = COST) -> bool:
+    """Whether a cohort of so many runs is expected to be compiled: whether that saves more seconds than it costs."""
+    return worth(uncompiled_step(run, members)[0], run.train.total_steps, cost)
 
 
 def _busy(run: RunSpec, work: Work, machine: Machine = H200) -> float:

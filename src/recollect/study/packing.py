@@ -1,7 +1,7 @@
 """Which runs train together: cohorts of one shape, as large as suits the device."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from recollect.study.cost import outline_of
 from recollect.train.spec import RunSpec
@@ -14,13 +14,18 @@ STATE = 4 * 2**30
 time, and each snapshot of a cohort, one per minute and one at each stop, has all of these bytes."""
 
 
-def pack(runs: Sequence[RunSpec], size: int) -> list[list[RunSpec]]:
-    """Cohorts of at most `size` runs of one shape, as even as can be, in the order of the study."""
+def by_shape(runs: Iterable[RunSpec]) -> dict[str, list[RunSpec]]:
+    """Runs by what the members of one cohort share."""
     groups: dict[str, list[RunSpec]] = {}
     for run in runs:
         groups.setdefault(run.shape, []).append(run)
+    return groups
+
+
+def pack(runs: Sequence[RunSpec], size: int) -> list[list[RunSpec]]:
+    """Cohorts of at most `size` runs of one shape, as even as can be, in the order of the study."""
     cohorts = []
-    for group in groups.values():
+    for group in by_shape(runs).values():
         parts = -(-len(group) // (min(size, _limit(group[0])) if len(group) > 2 else size))
         bounds = [round(i * len(group) / parts) for i in range(parts + 1)]
         cohorts += [group[a:b] for a, b in itertools.pairwise(bounds)]

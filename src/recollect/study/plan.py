@@ -7,7 +7,8 @@ make it cheaper.
 
 import statistics
 import time
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,10 +19,10 @@ from recollect.spec.apart import run_apart
 from recollect.store.labels import configurations, run_labels
 from recollect.store.store import Store
 from recollect.study.cost import (
-    CPU,
     H200,
     Machine,
     Work,
+    cpu_seconds,
     gpu_seconds,
     kind_of,
     measuring_advice,
@@ -30,7 +31,7 @@ from recollect.study.cost import (
     work_of,
 )
 from recollect.study.executors.base import own_code
-from recollect.study.packing import cohort_size, pack
+from recollect.study.packing import by_shape, cohort_size, pack
 from recollect.study.run import Grid
 from recollect.train.cohort import Cohort
 from recollect.train.device import cores
@@ -99,63 +100,59 @@ def make_plan(
     pending = search.left(grid.runs, accuracy) if search else [run for run in grid.runs if run.id not in accuracy]
     left = {run.id for run in pending}
     size = cohort or cohort_size(device, len(left), cores() if kind_of(device) == "cpu" else 1)
-    groups: dict[str, list[RunSpec]] = {}
-    for run in grid.runs:
-        groups.setdefault(run.shape, []).append(run)
-    names = run_labels([runs[0] for runs in groups.values()])
+    groups = list(by_shape(grid.runs).values())
     parts = [
         Part(name, runs[0], len(runs), sum(run.id in accuracy for run in runs), [run for run in runs if run.id in left])
-        for name, runs in zip(names, groups.values(), strict=True)
+        for name, runs in zip(run_labels([runs[0] for runs in groups]), groups, strict=True)
     ]
     plan = Plan(parts, len(configurations(grid.runs)) if search else 0)
     own, other = ({}, None) if machine else _measured(store, {part.example.model.title for part in parts}, device)
     gpu = machine or H200
     for part in parts:
         cohorts = pack(part.left, size)
-        part.cohorts = len(cohorts)
         work = _own_process(work_of, part.example)
-        part.tokens, part.flops = len(part.left) * work.tokens, len(part.left) * work.flops
+        part.cohorts, part.tokens, part.flops = len(cohorts), len(part.left) * work.tokens, len(part.left) * work.flops
         if not work.counted:
             plan.warnings.append(
                 f"{part.label}: a mixer does not count its operations; two per parameter and token are assumed"
             )
-        if part.example.shape not in own and calibrate and cohorts:
-            part.seconds, part.basis = (
-                _own_process(time_steps, cohorts[0], device).seconds(work, len(part.left), len(cohorts)),
-                "timed now",
-            )
-            continue
         if part.example.shape in own:
             part.seconds, part.basis = part.flops * own[part.example.shape], "measured"
+        elif calibrate and cohorts:
+            timing = _own_process(time_steps, cohorts[0], device)
+            part.seconds, part.basis = timing.seconds(work, len(part.left), len(cohorts)), "timed now"
         elif kind_of(device) == "cuda":
-            part.seconds = sum(len(c) * gpu_seconds(part.example, len(c), gpu) for c in cohorts)
+            sizes = Counter(map(len, cohorts))
+            part.seconds = sum(n * size * gpu_seconds(part.example, size, gpu) for size, n in sizes.items())
             part.basis = f"{gpu.title} model"
         elif other:
             part.seconds, part.basis = part.flops * other, "other runs"
         else:
-            part.seconds, part.basis = part.flops / CPU, "assumed"
-    if any(part.basis == "assumed" and part.left for part in parts):
-        plan.warnings.append(
-            f"times use an assumed {CPU:.0e} operations per second where it says so: they may be off by ten times either "
-            "way; --calibrate times a few real steps"
+            part.seconds, part.basis = len(part.left) * cpu_seconds(part.example, work), "assumed"
+    plan.warnings += _warnings([part for part in parts if part.left], gpu)
+    return plan
+
+
+def _warnings(parts: list[Part], gpu: Machine) -> Iterator[str]:
+    """What to know about the times of parts that have runs left."""
+    if any(part.basis == "assumed" for part in parts):
+        yield (
+            "assumed times are those of one core of another machine, and may be off by several times; --calibrate times a few "
+            "real steps"
         )
-    modelled = [part for part in parts if part.basis == f"{gpu.title} model" and part.left]
+    modelled = [part for part in parts if part.basis == f"{gpu.title} model"]
     if modelled:
         of = "" if gpu is H200 else f" and scaled by the peak rates and the memory of an {gpu.title}: an estimate"
-        plan.warnings.append(
+        yield (
             f"times are those of an NVIDIA H200, fitted to two shapes of six mixers in bfloat16{of}; --calibrate, on the machine "
             "itself, times real steps"
         )
     if any(part.example.train.precision != "bfloat16" for part in modelled):
-        plan.warnings.append(
-            "products in float32 were timed at width 64 only; wider ones are assumed to reach up to 85 % of the hardware's peak"
-        )
-    examples = [part.example for part in parts if part.left]
-    advice = dict.fromkeys(measuring_advice(run.train, len(run.tests)) for run in examples)
-    plan.warnings += [text for text in advice if text][:1]
-    if any(part.left and part.example.train.stop_at for part in parts):
-        plan.warnings.append("runs may end early (stop_at): this is what they cost if none does")
-    return plan
+        yield "products in float32 were timed at width 64 only; wider ones are assumed to reach up to 85 % of the hardware's peak"
+    advice = (measuring_advice(part.example.train, len(part.example.tests)) for part in parts)
+    yield from list(filter(None, advice))[:1]
+    if any(part.example.train.stop_at for part in parts):
+        yield "runs may end early (stop_at): this is what they cost if none does"
 
 
 def _own_process(function: Callable[..., T], runs: RunSpec | list[RunSpec], *given: Any) -> T:
@@ -176,10 +173,9 @@ def _measured(store: Store | None, titles: set[str], device: str) -> tuple[dict[
     """Seconds an operation took on this kind of device: by shape for models of the study, and the median of all runs."""
     if store is None or not store.path.exists():
         return {}, None
-    seconds: dict[str, float] = {}
-    flops: dict[str, float] = {}
+    seconds, flops = defaultdict[str, float](float), defaultdict[str, float](float)
     work: dict[str, Work] = {}
-    mine = set()
+    mine = set[str]()
     for stored in store.recent(RECENT):
         if kind_of(stored.device) != kind_of(device) or not stored.step:
             continue
@@ -189,9 +185,10 @@ def _measured(store: Store | None, titles: set[str], device: str) -> tuple[dict[
             continue
         if run.shape not in work:
             work[run.shape] = _own_process(work_of, run)
-        seconds[run.shape] = seconds.get(run.shape, 0.0) + stored.seconds
-        flops[run.shape] = flops.get(run.shape, 0.0) + work[run.shape].flops * stored.step / run.train.total_steps
-        mine |= {run.shape} if stored.model in titles else set()
+        seconds[run.shape] += stored.seconds
+        flops[run.shape] += work[run.shape].flops * stored.step / run.train.total_steps
+        if stored.model in titles:
+            mine.add(run.shape)
     rates = {shape: seconds[shape] / flops[shape] for shape in flops}
     return {shape: rates[shape] for shape in mine}, statistics.median(rates.values()) if rates else None
 

@@ -36,7 +36,7 @@ class Progress(Sink):
 
     def begin(self, studies: Mapping[str, list[RunSpec]], done: Collection[str]) -> None:
         """Say what is about to be trained, and show the bar."""
-        self._stop()
+        self.close()
         for name, runs in studies.items():
             before = sum(run.id in done for run in runs)
             known = f", {before} of them done already" if before else ""
@@ -85,9 +85,6 @@ class Progress(Sink):
 
     def close(self) -> None:
         """Leave the last state on the screen."""
-        self._stop()
-
-    def _stop(self) -> None:
         if self.bar is not None:
             self.bar.stop()
             self.bar = None

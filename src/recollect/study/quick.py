@@ -17,12 +17,7 @@ def quick(study: Study) -> Study:
     trains = study.train if isinstance(study.train, list) else [study.train]
     small = [_small(dict(train), axes) if isinstance(train, Mapping) else train for train in trains]
     train = small if isinstance(study.train, list) else small[0]
-    name = f"{study.name[:74]}-quick"
-    return Study(**{**_given(study), "name": name, "train": train, "search": None})
-
-
-def _given(study: Study) -> dict[str, Any]:
-    return {name: getattr(study, name) for name in ("task", "model", "tests", "zip", "exclude")}
+    return study.changed(name=f"{study.name[:74]}-quick", train=train, search=None)
 
 
 def _small(train: dict[str, Any], axes: Mapping[str, list[Any]]) -> dict[str, Any]:

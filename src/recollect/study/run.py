@@ -60,9 +60,8 @@ class Grid:
         accuracy = store.accuracies()
         asked, found = search.wanted(self.runs, accuracy, failed), search.found(self.runs, accuracy)
         share = f"{len(asked)} of {len(self.runs)} runs ({len(asked) / len(self.runs):.0%})"
-        return Searched(
-            found, asked, sum(run.id in before for run in asked), len(self.runs), f"{search.describe(found)}, {share}"
-        )
+        reused = sum(run.id in before for run in asked)
+        return Searched(found, asked, reused, len(self.runs), f"{search.describe(found)}, {share}")
 
 
 def expand(
@@ -127,15 +126,9 @@ def run(
     kept = store if isinstance(store, Store) else Store(store, create=True)
     kind = EXECUTORS.find(executor) if isinstance(executor, str) else type(executor)
     asked_for = Resources(
-        device if isinstance(executor, str) else executor.device,
-        workers,
-        (),
-        checkpoint_every,
-        timeout,
-        keep_weights,
-        kept.path.with_name(kept.path.name + ".jobs"),
-        options or {},
-    )
+        device=device if isinstance(executor, str) else executor.device, workers=workers, checkpoint_every=checkpoint_every,
+        timeout=timeout, keep_weights=keep_weights, folder=kept.path.with_name(kept.path.name + ".jobs"), options=options or {},
+    )  # fmt: skip
     reasons: dict[str, None] = {}
 
     def precision(study: Study) -> str:
@@ -175,9 +168,8 @@ def _set_aside(grids: Sequence[Grid], writer: Writer) -> Iterator[str]:
 
 def _repeated(runs: Sequence[RunSpec]) -> Iterator[str]:
     """A warning for each built-in task whose test rows are among the rows that a model is trained on."""
-    trained = {
-        run.task.model_dump_json(): (run.task.kind, run.train) for run in runs if run.task.kind in TASKS.built_in
-    }
+    built_in = [run for run in runs if run.task.kind in TASKS.built_in]
+    trained = {run.task.model_dump_json(): (run.task.kind, run.train) for run in built_in}
     for task, (kind, train) in trained.items():
         rows = train.train_rows or train.total_steps * train.batch
         if (share := _seen_share(task, rows)) > SEEN:
@@ -209,10 +201,8 @@ def _run(
     while True:
         accuracy = store.accuracies()
         wanted = [grid.wanted(accuracy, trainer.failed) for grid in grids]
-        if (
-            searching and kind_of(executor.device) == "cuda"
-        ):  # on a CPU, where time goes with the runs, none are trained ahead
-            asked = [run for run in distinct(wanted) if run.id not in accuracy and run.id not in trainer.failed]
+        if searching and kind_of(executor.device) == "cuda":  # on a CPU time goes with the runs: none are trained ahead
+            asked = trainer.left(distinct(wanted), accuracy)
             size = cohort or cohort_size(executor.device, len(asked), executor.slots)
             likely = distinct([grid.likely(accuracy, trainer.failed) for grid in grids])
             ahead |= {run.id: run for run in filling(asked, likely, size)}
@@ -223,18 +213,16 @@ def _run(
         for grid, runs in zip(grids, wanted, strict=True):
             writer.add_study(grid.study.name, grid.study.to_yaml(), runs)
         runs = distinct(wanted)
-        pending = [run for run in runs if run.id not in accuracy and run.id not in trainer.failed]
+        pending = trainer.left(runs, accuracy)
         sinks.begin({grid.study.name: found for grid, found in zip(grids, wanted, strict=True)}, set(accuracy))
         for text in (*notes, *_repeated(pending)):
             sinks.event([], Note(text))
         notes = []
         trainer.train(pending, cohort or cohort_size(executor.device, len(pending), executor.slots), accuracy)
-        done = store.done()
-        if stop() and any(run.id not in done and run.id not in trainer.failed for run in pending):
-            raise Stopped(trainer.stopped(pending, done), stop.exit_code)
-        trainer.give_up(
-            [run for run in pending if run.id not in done and run.id not in trainer.failed], "it was not trained"
-        )
+        left = trainer.left(pending, store.done())
+        if stop() and left:
+            raise Stopped(trainer.stopped(left), stop.exit_code)
+        trainer.give_up(left, "it was not trained")
         if not searching or not pending:
             break
     searches = {
@@ -245,5 +233,5 @@ def _run(
     reused = sum(run.id in before for run in runs)
     studies = tuple(grid.study for grid in grids)
     failed = {run.id: trainer.failed[run.id] for run in runs if run.id in trainer.failed}
-    left = () if retry else tuple(id for id in failed if id in earlier)
-    return Outcome(studies, store, len(runs), reused, trainer.ended, failed, searches, left)
+    not_tried = () if retry else tuple(id for id in failed if id in earlier)
+    return Outcome(studies, store, len(runs), reused, trainer.ended, failed, searches, not_tried)

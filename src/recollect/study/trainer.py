@@ -4,14 +4,15 @@ This process is the only one that writes: results to the store, snapshots to the
 """
 
 from collections import Counter, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from recollect.spec.faults import fault_point
 from recollect.store.checkpoints import Checkpoints
 from recollect.store.files import write_errors
 from recollect.store.writer import Writer
-from recollect.study.executors.base import LAST, Broken, Done, Executor, Job, Report, Silent, Warned
+from recollect.study.executors.base import Executor, Job
+from recollect.study.executors.reports import LAST, Broken, Done, Report, Silent, Warned
 from recollect.study.packing import pack
 from recollect.study.sinks.base import Watch
 from recollect.study.stop import StopRequest
@@ -178,9 +179,12 @@ class Trainer:
             self.failed[run.id] = error
             self.watch(runs, Failed(run, error))
 
-    def stopped(self, pending: Sequence[RunSpec], done: Collection[str]) -> str:
-        """What was kept of these runs when training stopped before their end."""
-        left = [run for run in pending if run.id not in done and run.id not in self.failed]
+    def left(self, runs: Iterable[RunSpec], done: Collection[str]) -> list[RunSpec]:
+        """Those of these runs that have neither ended nor failed for good."""
+        return [run for run in runs if run.id not in done and run.id not in self.failed]
+
+    def stopped(self, left: Sequence[RunSpec]) -> str:
+        """What was kept of these runs, which were left when training stopped."""
         begun = [run for run in left if run.id in self.checkpoints.of]
         steps = sorted({self.steps[run.id] for run in begun if run.id in self.steps})
         where = f" at step {steps[0]:,}" + (f" to {steps[-1]:,}" if len(steps) > 1 else "") if steps else ""

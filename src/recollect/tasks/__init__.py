@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from recollect.tasks.mad_compression import MADCompression
     from recollect.tasks.mad_fuzzy import MADFuzzy
     from recollect.tasks.mad_memorization import MADMemorization
-    from recollect.tasks.mad_noisy import MADNoisy
-    from recollect.tasks.mad_recall import MADRecall
+    from recollect.tasks.mad_recall import MADNoisy, MADRecall
     from recollect.tasks.mad_selective_copy import MADSelectiveCopy
     from recollect.tasks.mixture import Mixture
     from recollect.tasks.modular import Modular
@@ -57,7 +56,7 @@ TASKS: "Registry[type[Task]]" = Registry(
         "stacks": "recollect.tasks.stacks:Stacks",
         "hops": "recollect.tasks.hops:Hops",
         "mad_recall": "recollect.tasks.mad_recall:MADRecall",
-        "mad_noisy": "recollect.tasks.mad_noisy:MADNoisy",
+        "mad_noisy": "recollect.tasks.mad_recall:MADNoisy",
         "mad_fuzzy": "recollect.tasks.mad_fuzzy:MADFuzzy",
         "mad_memorization": "recollect.tasks.mad_memorization:MADMemorization",
         "mad_compression": "recollect.tasks.mad_compression:MADCompression",

@@ -3,15 +3,14 @@
 A row is `k1 v1 .. kK vK q`: K distinct keys, each with its value, then one of the keys. The answer is read at `q`.
 """
 
-from typing import Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from recollect.rng import Stream
-from recollect.spec import SpecError
 from recollect.tasks.base import MOST, Batch
-from recollect.tasks.pairs import PairsTask, Roles, draw_pairs, pair_word
+from recollect.tasks.pairs import PairsTask, Roles, draw_pairs, pair_word, queried, too_few_keys
 
 
 class AR(PairsTask):
@@ -25,12 +24,8 @@ class AR(PairsTask):
     roles: Roles = "split"
     """`split`: keys and values from the two halves of the vocabulary. `shared`: both from all of it."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
-        most = self.vocab // 2 - 1
-        if self.pairs > most:
-            raise SpecError(f"ar: pairs {self.pairs} exceed the {most} keys that vocab {self.vocab} has")
-        return self
+    def _refusal(self) -> str | None:
+        return too_few_keys(self.pairs, self.vocab)
 
     @property
     def row_length(self) -> int:
@@ -45,5 +40,4 @@ class AR(PairsTask):
         asked = stream.integers(1, 0, K)  # (rows, 1)
         tokens = torch.cat([torch.stack([keys, values], dim=2).flatten(1), keys.gather(1, asked)], dim=1)
         positions = torch.full_like(asked, 2 * K)
-        tags = {"gap": positions - 2 * asked, "key": asked, "pairs": torch.full_like(asked, K)}
-        return Batch(tokens, positions, values.gather(1, asked), query=positions, source=2 * asked + 1, tags=tags)
+        return queried(tokens, positions, values.gather(1, asked), asked, 2 * asked + 1, K)

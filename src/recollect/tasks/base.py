@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -29,11 +29,11 @@ class Batch:
     """Where answers are read, in reading order: (rows, answers), int64."""
     answers: Tensor
     """The correct token at each of these positions: (rows, answers), int64."""
-    query: Tensor
-    """Positions of the query: (rows, any), int64; -1 is padding. For display and analysis."""
-    source: Tensor
-    """Position in the row of each answer's source: (rows, answers), int64; -1 where it does not occur in the row."""
-    trained: Tensor = None  # pyright: ignore[reportAssignmentType]  (filled in below)
+    query: Tensor = None  # pyright: ignore[reportAssignmentType]  (filled in below)
+    """Positions of the query: (rows, any), int64; -1 is padding. For display and analysis. None: where answers are read."""
+    source: Tensor = None  # pyright: ignore[reportAssignmentType]
+    """Position in the row of each answer's source: (rows, answers), int64; -1 where it does not occur in the row. None: -1."""
+    trained: Tensor = None  # pyright: ignore[reportAssignmentType]
     """Which answers count in the loss: (rows, answers), bool. None: all."""
     scored: Tensor = None  # pyright: ignore[reportAssignmentType]
     """Which answers count in the accuracy: (rows, answers), bool. None: all that are trained."""
@@ -44,6 +44,10 @@ class Batch:
     last of them, and a model is judged by what it decodes greedily."""
 
     def __post_init__(self) -> None:
+        if self.query is None:
+            self.query = self.positions
+        if self.source is None:
+            self.source = torch.full_like(self.positions, -1)
         if self.trained is None:
             self.trained = torch.ones_like(self.answers, dtype=torch.bool)
         if self.scored is None:
@@ -88,15 +92,30 @@ class Task(Spec):
         source = {"source": source_digest(type(self))} if own else {}
         return {"kind": self.kind, **handler(self), **source}
 
+    @model_validator(mode="after")
+    def _refuse(self) -> Self:
+        if refusal := self._refusal():
+            raise SpecError(f"{self.kind}: {refusal}")
+        return self
+
+    def _refusal(self) -> str | None:
+        """Why the fields do not fit each other, in words that follow the task's name; None where they do."""
+        return None
+
     @property
     def vocabulary(self) -> int:
-        """How many token ids there are."""
-        raise TypeError(f"{type(self).__name__} must define vocabulary")
+        """How many token ids there are: the field `vocab`, unless a task defines something else."""
+        return self._field("vocab", "vocabulary")
 
     @property
     def row_length(self) -> int:
-        """How many tokens a row has, padding included."""
-        raise TypeError(f"{type(self).__name__} must define row_length")
+        """How many tokens a row has, padding included: the field `length`, unless a task defines something else."""
+        return self._field("length", "row_length")
+
+    def _field(self, name: str, meaning: str) -> int:
+        if name not in type(self).model_fields:
+            raise TypeError(f"{type(self).__name__} must define {meaning}")
+        return getattr(self, name)
 
     def sample(self, stream: Stream) -> Batch:
         """One row for each row of `stream`, drawn from it alone."""
@@ -148,16 +167,9 @@ class Task(Spec):
 
 
 class AnswersTask(Task):
-    """A task with a field `vocab`, the number of token ids, whose accuracy counts single answers."""
-
-    if TYPE_CHECKING:  # a field that each task defines and documents
-        vocab: int
+    """A task whose accuracy counts single answers."""
 
     accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
-
-    @property
-    def vocabulary(self) -> int:
-        return self.vocab
 
 
 def _contents(task: Task, purpose: str, rows: int) -> list[bytes]:

@@ -5,16 +5,15 @@ combination `a b` once, in random order. The answer is read at `b` and is never 
 keys, and all values differ, so a model that looks at one part of the key answers at most parts / K of the queries.
 """
 
-from typing import Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from recollect.rng import Stream
-from recollect.spec import SpecError
 from recollect.tasks.base import MOST, Batch
-from recollect.tasks.pairs import PairsTask
+from recollect.tasks.pairs import PairsTask, queried
 
 
 class Compositional(PairsTask):
@@ -28,19 +27,17 @@ class Compositional(PairsTask):
     vocab: int = Field(default=128, ge=8, le=MOST, multiple_of=4)
     """Token ids. 0 is blank, first parts are 1 .. vocab/4-1, second vocab/4 .. vocab/2-1, values vocab/2 .. vocab-1."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
+    def _refusal(self) -> str | None:
         if not 2 * self.parts <= self.pairs <= self.parts**2:
-            raise SpecError(
-                f"compositional: pairs {self.pairs} with parts {self.parts} must be from 2 x parts = {2 * self.parts}, so "
-                f"that no part alone determines the value, to parts ** 2 = {self.parts**2}"
+            return (
+                f"pairs {self.pairs} with parts {self.parts} must be from 2 x parts = {2 * self.parts}, so that no part alone "
+                f"determines the value, to parts ** 2 = {self.parts**2}"
             )
-        if self.parts > self.vocab // 4 - 1 or self.pairs > self.vocab // 2:
-            raise SpecError(
-                f"compositional: vocab {self.vocab} has {self.vocab // 4 - 1} firsts and {self.vocab // 2} values, "
-                f"too few for parts {self.parts} and pairs {self.pairs}"
-            )
-        return self
+        firsts, values = self.vocab // 4 - 1, self.vocab // 2
+        if self.parts > firsts or self.pairs > values:
+            have = f"vocab {self.vocab} has {firsts} firsts and {values} values"
+            return f"{have}, too few for parts {self.parts} and pairs {self.pairs}"
+        return None
 
     @property
     def row_length(self) -> int:
@@ -65,16 +62,10 @@ class Compositional(PairsTask):
         context = torch.stack([first, second, values], dim=2).flatten(1)
         asked = torch.stack([first.gather(1, order), second.gather(1, order)], dim=2).flatten(1)
         positions = (3 * K + 2 * pair + 1).expand(stream.rows, -1)
-        source = 3 * order + 2
-        tags = {"gap": positions - source + 1, "key": order, "pairs": torch.full_like(order[:, :1], K)}
-        return Batch(
-            tokens=torch.cat([context, asked], dim=1),
-            positions=positions,
-            answers=values.gather(1, order),
-            query=torch.arange(3 * K, 5 * K, device=stream.device).expand(stream.rows, -1),
-            source=source,
-            tags=tags,
-        )
+        tokens = torch.cat([context, asked], dim=1)
+        batch = queried(tokens, positions, values.gather(1, order), order, 3 * order + 2, K)
+        batch.query = torch.arange(3 * K, 5 * K, device=stream.device).expand(stream.rows, -1)
+        return batch
 
     def _cells(self, stream: Stream) -> tuple[Tensor, Tensor]:
         """Which first and which second part each key has, each (rows, K): K different cells of the parts x parts table.
@@ -82,9 +73,8 @@ class Compositional(PairsTask):
         Every first part meets the second part of its own number and the next, then others are drawn: so each part
         is in two keys or more. Which token has which number is drawn afterwards.
         """
-        others = stream.bijection(self.parts * (self.parts - 2))(
-            torch.arange(self.pairs - 2 * self.parts, device=stream.device)
-        )
+        other = torch.arange(self.pairs - 2 * self.parts, device=stream.device)
+        others = stream.bijection(self.parts * (self.parts - 2))(other)
         two = torch.arange(2 * self.parts, device=stream.device).expand(stream.rows, -1)
         more = max(1, self.parts - 2)
         first = torch.cat([two // 2, others // more], dim=1)

@@ -6,13 +6,12 @@ the copy is written backwards: the palindromes of Kimi Linear (Kimi Team 2025), 
 """
 
 from math import comb
-from typing import Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from recollect.rng import Stream
-from recollect.spec import SpecError
 from recollect.tasks.base import MOST, Batch, Task
 from recollect.tasks.packing import packed
 
@@ -37,16 +36,13 @@ class Copy(Task):
     reverse: bool = False
     """Write the copy backwards, from the last letter to the first."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
+    def _refusal(self) -> str | None:
         if self.min_length > self.length:
-            raise SpecError(f"copy: min_length {self.min_length} must be at most length {self.length}")
+            return f"min_length {self.min_length} must be at most length {self.length}"
         if self.packed and self._example > self.context:
-            raise SpecError(
-                f"copy: length {self.length} does not fit context {self.context}: "
-                f"an example has 2 x length + 3 = {self._example} tokens"
-            )
-        return self
+            tokens = f"2 x length + 3 = {self._example}"
+            return f"length {self.length} does not fit context {self.context}: an example has {tokens} tokens"
+        return None
 
     @property
     def _example(self) -> int:

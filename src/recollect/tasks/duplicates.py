@@ -5,16 +5,15 @@ a different k-gram. The model decodes k tokens greedily. Error rate: the share t
 Preference rate of a segment: the share that match its k-gram. Formats and vocabulary are the clean n-gram task's.
 """
 
-from typing import Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from recollect.rng import Stream
-from recollect.spec import SpecError
 from recollect.tasks.base import MOST, Batch, Task, redrawn
-from recollect.tasks.ngram import CLEAN, SYMBOLS, lay_out, occurrences, refuse_repeats, symbol_word, window
+from recollect.tasks.ngram import CLEAN, SYMBOLS, lay_out, occurrences, symbol_word, too_many_repeats, window
 
 
 class Duplicates(Task):
@@ -38,24 +37,19 @@ class Duplicates(Task):
     follows it there is scored as an error; its symbols differ, it never starts at the last position of a segment that
     leaves room for the answer, and with its answer it occurs once in its segment."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
+    def _refusal(self) -> str | None:
         if self._starts < 1:
             more = " + 1 in the variant released" if self.variant == "released" else ""
-            raise SpecError(
-                f"duplicates: a segment of length {self.length} / segments {self.segments} = {self.segment} tokens "
+            return (
+                f"a segment of length {self.length} / segments {self.segments} = {self.segment} tokens "
                 f"cannot hold n + k{more} = {self.segment - self._starts + 1} tokens"
             )
         if self.variant == "released" and self.n > self.symbols:
-            raise SpecError(f"duplicates: a query of n = {self.n} different symbols, but there are only {self.symbols}")
-        if self.symbols**self.k < 2 * self.segments**2:
-            raise SpecError(
-                f"duplicates: symbols ** k = {self.symbols**self.k} different answers are too few "
-                f"for segments {self.segments}, which need {2 * self.segments**2}"
-            )
-        if self.variant == "clean":
-            refuse_repeats("duplicates", self.length, self.n, self.symbols)
-        return self
+            return f"a query of n = {self.n} different symbols, but there are only {self.symbols}"
+        answers, need = self.symbols**self.k, 2 * self.segments**2
+        if answers < need:
+            return f"symbols ** k = {answers} different answers are too few for segments {self.segments}, which need {need}"
+        return too_many_repeats(self.length, self.n, self.symbols) if self.variant == "clean" else None
 
     @property
     def segment(self) -> int:

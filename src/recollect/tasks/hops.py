@@ -5,17 +5,16 @@ number of hops k and a name. The answer, the k-th name after it, is read at the 
 tokens; in Depo they have several, and its answers are fed.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from recollect.rng import Stream
-from recollect.spec import SpecError
-from recollect.tasks.base import MOST, Batch, Task
+from recollect.tasks.base import MOST, AnswersTask, Batch
 
 
-class Hops(Task):
+class Hops(AnswersTask):
     """Multi-hop recall: the name k steps after a given one."""
 
     kind: Literal["hops"] = "hops"
@@ -30,15 +29,11 @@ class Hops(Task):
     names: int = Field(default=64, ge=2, le=MOST // 2)
     """Different names."""
 
-    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
-
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
+    def _refusal(self) -> str | None:
         if not self.min_nodes <= self.nodes <= self.names:
-            raise SpecError(
-                f"hops: min_nodes {self.min_nodes}, nodes {self.nodes} and names {self.names} must not decrease in this order"
-            )
-        return self
+            sizes = f"min_nodes {self.min_nodes}, nodes {self.nodes} and names {self.names}"
+            return f"{sizes} must not decrease in this order"
+        return None
 
     @property
     def vocabulary(self) -> int:
@@ -83,15 +78,7 @@ class Hops(Task):
         tokens = tokens.scatter(1, column, asked)
 
         answer = (start + hops) % size
-        pair = torch.empty_like(written).scatter(
-            1, written, label.expand_as(written)
-        )  # the number of each label's pair
-        positions = column[:, 1::2]
-        return Batch(
-            tokens=tokens,
-            positions=positions,
-            answers=name.gather(1, answer),
-            query=positions,
-            source=2 * pair.gather(1, (answer - 1) % size) + 1,
-            tags={"hops": hops, "nodes": size},
-        )
+        pair = written.argsort(dim=1)  # the number of each label's pair
+        source = 2 * pair.gather(1, (answer - 1) % size) + 1
+        tags = {"hops": hops, "nodes": size}
+        return Batch(tokens, column[:, 1::2], name.gather(1, answer), source=source, tags=tags)

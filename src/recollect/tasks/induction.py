@@ -30,10 +30,6 @@ class Induction(Task):
         return SYMBOLS + self.symbols
 
     @property
-    def row_length(self) -> int:
-        return self.length
-
-    @property
     def chance(self) -> float:
         """The accuracy of guessing the row's most frequent symbol."""
         return largest_share(max(1, self.length - 3), self.symbols)
@@ -48,4 +44,4 @@ class Induction(Task):
         tokens[:, -1] = MARK
         positions, source = torch.full_like(first, self.length - 1), first + 1
         answers = tokens.gather(1, source)
-        return Batch(tokens, positions, answers, query=positions, source=source, tags={"gap": positions - first})
+        return Batch(tokens, positions, answers, source=source, tags={"gap": positions - first})

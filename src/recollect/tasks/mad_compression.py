@@ -10,11 +10,10 @@ import torch
 from pydantic import Field
 
 from recollect.rng import Stream
-from recollect.tasks.base import MOST, Batch, largest_share
-from recollect.tasks.mad import MADTask
+from recollect.tasks.base import MOST, AnswersTask, Batch, largest_share
 
 
-class MADCompression(MADTask):
+class MADCompression(AnswersTask):
     """MAD's compression: all tokens of the row, read from the output at its last token."""
 
     kind: Literal["mad_compression"] = "mad_compression"

@@ -10,31 +10,19 @@ every row does.
 """
 
 from functools import cached_property
-from typing import Literal, NamedTuple, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from recollect.rng import Stream
-from recollect.spec import SpecError
-from recollect.tasks.base import MOST, Batch
-from recollect.tasks.mad import MADTask, most_frequent_share
+from recollect.tasks.base import MOST, AnswersTask, Batch
+from recollect.tasks.mad_recall import most_frequent_share
+from recollect.tasks.pairs import Motifs
 
 
-class Motifs(NamedTuple):
-    """Keys or values: their tokens (rows, n, largest size) and their sizes (rows, n)."""
-
-    tokens: Tensor
-    size: Tensor
-
-    def pick(self, which: Tensor) -> "Motifs":
-        """The motifs with these numbers (rows, m)."""
-        index = which[..., None].expand(-1, -1, self.tokens.shape[2])
-        return Motifs(self.tokens.gather(1, index), self.size.gather(1, which))
-
-
-class MADFuzzy(MADTask):
+class MADFuzzy(AnswersTask):
     """MAD's fuzzy recall: keys and values of several tokens; the value of a key that occurred earlier in the row."""
 
     kind: Literal["mad_fuzzy"] = "mad_fuzzy"
@@ -49,16 +37,13 @@ class MADFuzzy(MADTask):
     largest_keys: bool = False
     """Whether every key has the largest size, as in test rows."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
-        if max(self.key_size, self.value_size) > self.letters:
-            raise SpecError(
-                f"mad_fuzzy: vocab {self.vocab} has {self.letters} key tokens, too few for motifs of "
-                f"{max(self.key_size, self.value_size)}"
-            )
-        if self.length < (least := 3 * (self.key_size + self.value_size)):
-            raise SpecError(f"mad_fuzzy: length {self.length} must be at least 3 x (key_size + value_size) = {least}")
-        return self
+    def _refusal(self) -> str | None:
+        largest, least = max(self.key_size, self.value_size), 3 * (self.key_size + self.value_size)
+        if largest > self.letters:
+            return f"vocab {self.vocab} has {self.letters} key tokens, too few for motifs of {largest}"
+        if self.length < least:
+            return f"length {self.length} must be at least 3 x (key_size + value_size) = {least}"
+        return None
 
     @property
     def letters(self) -> int:
@@ -117,9 +102,8 @@ class MADFuzzy(MADTask):
         # the queried pair comes before the first that starts there or later
         turn = (start < earliest).sum(dim=1, keepdim=True)
         number = torch.arange(size.shape[1], device=size.device).expand_as(size)
-        early = ((origin[:, 1:] == 0) & (number[:, :-1] < turn)).any(
-            dim=1, keepdim=True
-        )  # its key was drawn before, by chance
+        # its key was drawn before, by chance
+        early = ((origin[:, 1:] == 0) & (number[:, :-1] < turn)).any(dim=1, keepdim=True)
         turn = torch.where(early, size.shape[1] - 1, turn)
         order = torch.where(number < turn, number + 1, torch.where(number == turn, 0, number))
         length = size.gather(1, order)
@@ -127,34 +111,31 @@ class MADFuzzy(MADTask):
 
     def _batch(self, keys: Motifs, values: Motifs, origin: Tensor, fits: Tensor) -> Batch:
         """Rows of the pairs that fit, in their order; `origin` identifies pairs of the same key."""
-        rows, n = origin.shape
-        length = (keys.size + values.size) * fits
-        start = self.length + 1 - length.sum(dim=1, keepdim=True) + length.cumsum(dim=1) - length
-        discarded = self.length + 1
-        tokens = torch.full((rows, self.length + 2), self.vocab - 1, dtype=torch.int64, device=origin.device)
-        source = torch.full_like(tokens, -1)
+        (rows, n), discarded = origin.shape, self.length + 1
+        keys, values = (Motifs(motifs.tokens, motifs.size * fits) for motifs in (keys, values))
+        length = keys.size + values.size
+        key_start = self.length + 1 - length.sum(dim=1, keepdim=True) + length.cumsum(dim=1) - length
+        value_start = key_start + keys.size
         number = torch.arange(n, device=origin.device).expand_as(origin)
         # the number of the first pair of each key
         first = torch.full_like(origin, n).scatter_reduce(1, origin.where(fits, n - 1), number.where(fits, n), "amin")
         first = first.gather(1, origin).clamp(max=n - 1)
-        for motifs, begins in ((keys, start), (values, start + keys.size)):
-            letter = torch.arange(motifs.tokens.shape[2], device=origin.device)
-            inside = fits[..., None] & (letter < motifs.size[..., None])
-            column = (begins[..., None] + letter).where(inside, discarded).flatten(1)
-            tokens = tokens.scatter(1, column, motifs.tokens.flatten(1))
-            if motifs is values:
-                known = (inside & (number > first)[..., None]).flatten(1)
-                earlier = (begins.gather(1, first)[..., None] + letter).flatten(1)
-                source = source.scatter(1, column.where(known, discarded), earlier)
-        tokens, source = tokens[:, :discarded], source[:, 1:discarded]
+        key_columns, value_columns = keys.columns(key_start, discarded), values.columns(value_start, discarded)
+        tokens = torch.full((rows, self.length + 2), self.vocab - 1, dtype=torch.int64, device=origin.device)
+        source = torch.full_like(tokens, -1)
+        tokens = tokens.scatter(1, key_columns.flatten(1), keys.tokens.flatten(1))
+        tokens = tokens.scatter(1, value_columns.flatten(1), values.tokens.flatten(1))
+        known = value_columns.where((number > first)[..., None], discarded)
+        earlier = value_start.gather(1, first)[..., None] + torch.arange(self.value_size, device=origin.device)
+        source = source.scatter(1, known.flatten(1), earlier.flatten(1))[:, 1:discarded]
         scored = source >= 0
         positions = torch.arange(self.length, device=origin.device).expand(rows, -1)
-        query = start[:, -1:] + torch.arange(self.key_size, device=origin.device)
+        query = key_start[:, -1:] + torch.arange(self.key_size, device=origin.device)
         return Batch(
-            tokens=tokens[:, :-1],
+            tokens=tokens[:, : self.length],
             positions=positions,
-            answers=tokens[:, 1:],
-            query=query.where(query < start[:, -1:] + keys.size[:, -1:], -1),
+            answers=tokens[:, 1:discarded],
+            query=query.where(query < value_start[:, -1:], -1),
             source=source,
             scored=scored,
             trained=torch.ones_like(scored),

@@ -13,11 +13,10 @@ from torch import Tensor
 
 from recollect import rng
 from recollect.rng import Stream
-from recollect.tasks.base import MOST, Batch
-from recollect.tasks.mad import MADTask
+from recollect.tasks.base import MOST, AnswersTask, Batch
 
 
-class MADMemorization(MADTask):
+class MADMemorization(AnswersTask):
     """MAD's memorization: the value of a key, which is the same in all rows."""
 
     kind: Literal["mad_memorization"] = "mad_memorization"
@@ -48,7 +47,7 @@ class MADMemorization(MADTask):
         tokens = torch.stack([key, torch.full_like(key, self.vocab - 1)], dim=2).flatten(1)
         positions = torch.arange(1, self.length, 2, device=stream.device).expand_as(key)
         answers = values_of(self.map, self.keys, self.vocab - 1 - self.keys).to(stream.device)[key]
-        return Batch(tokens, positions, answers, query=positions - 1, source=torch.full_like(key, -1))
+        return Batch(tokens, positions, answers, query=positions - 1)
 
 
 @cache

@@ -2,22 +2,22 @@
 
 Keys are drawn with replacement; a key has the same value throughout a row. The key of the last pair has occurred before. The loss
 counts every next token; the accuracy counts values whose key has occurred before. Keys are the lower half of the vocabulary,
-values the upper half. MAD's test loss covers the scored answers only; here it covers all.
+values the upper half. MAD's test loss covers the scored answers only; here it covers all. In noisy recall some pairs are two
+tokens of noise.
 """
 
 from functools import cached_property
-from typing import Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
+from torch import Tensor
 
 from recollect.rng import Stream
-from recollect.spec import SpecError
-from recollect.tasks.base import MOST, Batch
-from recollect.tasks.mad import MADTask, most_frequent_share
+from recollect.tasks.base import MOST, AnswersTask, Batch
 
 
-class MADRecall(MADTask):
+class MADRecall(AnswersTask):
     """MAD's in-context recall: the value of a key that occurred earlier in the row."""
 
     kind: Literal["mad_recall"] = "mad_recall"  # pyright: ignore[reportAssignmentType]  (noisy recall has its own)
@@ -26,26 +26,18 @@ class MADRecall(MADTask):
     vocab: int = Field(default=16, ge=2, le=MOST, multiple_of=2)
     """Token ids: keys, then as many values."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
-        if self.keys < 1:
-            raise SpecError(f"{self.kind}: vocab {self.vocab} leaves no keys beside {self._noises} noise tokens")
-        return self
+    def _refusal(self) -> str | None:
+        return None if self.keys > 0 else f"vocab {self.vocab} leaves no keys beside {self._noise[1]} noise tokens"
 
     @property
-    def _noise(self) -> float:
-        """The share of pairs that are noise."""
-        return 0.0
-
-    @property
-    def _noises(self) -> int:
-        """Noise tokens, the last of the vocabulary."""
-        return 0
+    def _noise(self) -> tuple[float, int]:
+        """The share of pairs that are noise, and the number of noise tokens, which are the last of the vocabulary."""
+        return 0.0, 0
 
     @property
     def keys(self) -> int:
         """Different keys, and different values."""
-        return (self.vocab - self._noises) // 2
+        return (self.vocab - self._noise[1]) // 2
 
     @property
     def row_length(self) -> int:
@@ -69,8 +61,9 @@ class MADRecall(MADTask):
         asked = stream.uniform(1)
         number = torch.arange(pairs, device=device).expand_as(key)
         noisy = torch.zeros_like(key, dtype=torch.bool)
-        if self._noise:
-            noisy = (stream.uniform(pairs) < self._noise) & (number != stream.integers(1, 0, pairs - 1))
+        share, _ = self._noise
+        if share:
+            noisy = (stream.uniform(pairs) < share) & (number != stream.integers(1, 0, pairs - 1))
         last = number == pairs - 1
 
         # the first pair of each key; noise has a key of its own
@@ -80,7 +73,7 @@ class MADRecall(MADTask):
         probe = (known <= (asked * known[:, -1:]).long()).sum(dim=1, keepdim=True)  # uniform over those
         key, noisy = torch.where(last, probe, key), noisy & ~last
         tokens = torch.stack([key, value.gather(1, key)], dim=2)  # (rows, pairs, 2)
-        if self._noise:
+        if share:
             noise = stream.integers(2 * pairs, 2 * K, self.vocab).view_as(tokens)
             tokens = torch.where(noisy[..., None], noise, tokens)
         tokens = tokens.flatten(1)
@@ -100,3 +93,29 @@ class MADRecall(MADTask):
             trained=torch.ones_like(scored),
             tags={"gap": (positions + 1 - source).where(scored, -1)},
         )
+
+
+class MADNoisy(MADRecall):
+    """MAD's noisy recall: in-context recall with noise among the pairs."""
+
+    kind: Literal["mad_noisy"] = "mad_noisy"  # pyright: ignore[reportIncompatibleVariableOverride]
+    vocab: int = Field(default=32, ge=2, le=MOST, multiple_of=2)
+    """Token ids: keys, as many values, then the noise."""
+    noises: int = Field(default=16, ge=1, le=MOST)
+    """Different noise tokens, which are part of the vocabulary."""
+    noise: float = Field(default=0.2, gt=0, lt=1)
+    """The probability that a pair is noise. One random pair of a row, and the last one, never are."""
+
+    @property
+    def _noise(self) -> tuple[float, int]:
+        return self.noise, self.noises
+
+
+def most_frequent_share(batch: Batch, written: Tensor, first: int, last: int) -> float:
+    """The accuracy of guessing, in each row, the token from `first` up to (not including) `last` that is most frequent
+    among `written` (rows, any), averaged over the rows."""
+    counts = torch.zeros(len(written), last, dtype=torch.int64, device=written.device)
+    counts = counts.scatter_add(1, written.clamp(max=last - 1), (written < last).long())[:, first:]
+    guess = counts.argmax(dim=1, keepdim=True) + first
+    right = ((batch.answers == guess) & batch.scored).sum(dim=1) / batch.scored.sum(dim=1)
+    return right.double().mean().item()

@@ -5,18 +5,16 @@ items are read in order at the blanks after the mark, and are never fed. MAD dra
 that its seed does not fix; here they are part of the row.
 """
 
-from typing import Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from recollect.rng import Stream
-from recollect.spec import SpecError
-from recollect.tasks.base import MOST, Batch, largest_share
-from recollect.tasks.mad import MADTask
+from recollect.tasks.base import MOST, AnswersTask, Batch, largest_share
 
 
-class MADSelectiveCopy(MADTask):
+class MADSelectiveCopy(AnswersTask):
     """MAD's selective copying: the tokens among the blanks, in order."""
 
     kind: Literal["mad_selective_copy"] = "mad_selective_copy"
@@ -27,13 +25,9 @@ class MADSelectiveCopy(MADTask):
     vocab: int = Field(default=16, ge=3, le=MOST)
     """Token ids; the last is the mark, the one before it the blank."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
-        if 2 * self.items + 1 >= self.length:
-            raise SpecError(
-                f"mad_selective_copy: length {self.length} must exceed 2 x items + 1 = {2 * self.items + 1}"
-            )
-        return self
+    def _refusal(self) -> str | None:
+        least = 2 * self.items + 1
+        return None if self.length > least else f"length {self.length} must exceed 2 x items + 1 = {least}"
 
     @property
     def chance(self) -> float:
@@ -54,5 +48,4 @@ class MADSelectiveCopy(MADTask):
         tokens.scatter_(1, source, answers)
         tokens[:, -self.items - 1] = self.vocab - 1
         positions = self.length - self.items + item
-        tags = {"gap": positions - source, "item": item}
-        return Batch(tokens, positions, answers, query=positions, source=source, tags=tags)
+        return Batch(tokens, positions, answers, source=source, tags={"gap": positions - source, "item": item})

@@ -7,20 +7,19 @@ The value modulo m is read at `=`. The number of digits is drawn uniformly from 
 """
 
 from functools import cached_property
-from typing import ClassVar, Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from recollect.rng import Stream
-from recollect.spec import SpecError
-from recollect.tasks.base import MOST, Batch, Task
+from recollect.tasks.base import MOST, AnswersTask, Batch
 
 _PLUS, _MINUS, _TIMES = range(3)
 
 
-class Modular(Task):
+class Modular(AnswersTask):
     """Modular arithmetic: the value of an expression of digits, +, - and x, modulo m."""
 
     kind: Literal["modular"] = "modular"
@@ -33,28 +32,23 @@ class Modular(Task):
     length: int = Field(default=40, ge=1, le=MOST)
     """Tokens of the longest expression, without `=`."""
 
-    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
-
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
+    def _refusal(self) -> str | None:
         low, high = self._digits
         if low > high:
-            sizes = f"{self._size(high)} or {self._size(high + 1)} tokens"
-            raise SpecError(
-                f"modular: no expression has {self.min_length} to {self.length} tokens; the nearest have {sizes}"
-            )
-        return self
+            size = 1 + self._each * (high - 1)
+            nearest = f"{size} or {size + self._each} tokens"
+            return f"no expression has {self.min_length} to {self.length} tokens; the nearest have {nearest}"
+        return None
 
-    def _size(self, digits: int) -> int:
-        """Tokens of an expression of so many digits."""
-        return (4 * digits - 3) if self.brackets else 2 * digits - 1
+    @property
+    def _each(self) -> int:
+        """Tokens that one more digit adds to an expression, the first of whose digits is one token."""
+        return 4 if self.brackets else 2
 
     @property
     def _digits(self) -> tuple[int, int]:
         """The fewest and the most digits that an expression has."""
-        if self.brackets:
-            return max(1, -(-(self.min_length + 3) // 4)), (self.length + 3) // 4
-        return max(1, -(-(self.min_length + 1) // 2)), (self.length + 1) // 2
+        return 1 - (1 - self.min_length) // self._each, 1 + (self.length - 1) // self._each
 
     @property
     def vocabulary(self) -> int:
@@ -81,16 +75,18 @@ class Modular(Task):
         signs = stream.integers(max(most - 1, 1), 0, 3)[:, : most - 1]  # the operator after each digit
         if self.brackets:
             # the operators in the order in which they are carried out: the later, the further out
-            rank = stream.order(max(most - 1, 1))[:, : most - 1].where(_up_to(signs, count - 1), -1)
+            real = _up_to(signs, count - 1)
+            rank = stream.order(max(most - 1, 1))[:, : most - 1].where(real, -1)
             start, end = _spans(rank)
             value = self._evaluated(digits, signs, rank, start)
+            opened, closed = (torch.zeros_like(digits).scatter_add(1, bracket, real.long()) for bracket in (start, end))
         else:
-            start = end = None
             value = self._by_precedence(digits, signs, count)
-        tokens = self._written(digits, signs, count, start, end)
+            opened = closed = torch.zeros_like(digits)
+        tokens = self._written(digits, signs, count, opened, closed)
         at = (tokens != 0).sum(dim=1, keepdim=True)
         tokens = tokens.scatter(1, at, self.modulus + 6)
-        return Batch(tokens, at, 1 + value, query=at, source=torch.full_like(at, -1), tags={"digits": count})
+        return Batch(tokens, at, 1 + value, tags={"digits": count})
 
     def _by_precedence(self, digits: Tensor, signs: Tensor, count: Tensor) -> Tensor:
         """The values (rows, 1) of expressions without brackets."""
@@ -114,32 +110,23 @@ class Modular(Task):
             value = value.scatter(1, at, torch.where(rank.gather(1, here) >= 0, done % self.modulus, left))
         return value[:, :1]
 
-    def _written(
-        self, digits: Tensor, signs: Tensor, count: Tensor, start: Tensor | None, end: Tensor | None
-    ) -> Tensor:
-        """The tokens of expressions, without `=`, padded with 0: (rows, length + 1)."""
-        rows, most, m = len(digits), digits.shape[1], self.modulus
-        opened = closed = torch.zeros_like(digits)  # brackets that open right before and close right after each digit
-        if start is not None and end is not None:
-            real = _up_to(signs, count - 1).long()
-            opened, closed = opened.scatter_add(1, start, real), closed.scatter_add(1, end, real)
-        number = torch.arange(most, device=digits.device)
-        position = opened.cumsum(1) + closed.cumsum(1) - closed + 2 * number  # (rows, most), the position of each digit
-        inside, discarded = _up_to(digits, count), self.length + 1
-        # the last column is discarded
-        tokens = torch.zeros(rows, self.length + 2, dtype=torch.int64, device=digits.device)
-        # what no digit and no operator overwrites is a bracket, which opens if a digit follows it
-        if start is not None:
-            column = torch.arange(self.length + 2, device=digits.device).expand(rows, -1).contiguous()
-            length = (position + closed).gather(1, count - 1) + 1
-            following = torch.searchsorted(position.where(inside, discarded).contiguous(), column).clamp(max=most - 1)
-            before = position.gather(1, following) - column  # how far off the next digit is
-            opens = (before > 0) & (before <= opened.gather(1, following)) & (following < count)
-            tokens = (m + 5 - opens.long()).where(column < length, 0)
-        tokens = tokens.scatter(1, position.where(inside, discarded), 1 + digits)
-        operator = (position + closed + 1)[:, :-1]
-        tokens = tokens.scatter(1, operator.where(_up_to(signs, count - 1), discarded), 1 + m + signs)
-        return tokens[:, : self.length + 1]
+    def _written(self, digits: Tensor, signs: Tensor, count: Tensor, opened: Tensor, closed: Tensor) -> Tensor:
+        """The tokens of expressions, without `=`, padded with 0: (rows, length + 1). `opened` brackets open right before each
+        digit, and `closed` ones close right after it: (rows, digits) each."""
+        m, discarded = self.modulus, self.length + 1  # the last column is discarded
+        number, inside = torch.arange(digits.shape[1], device=digits.device), _up_to(digits, count)
+        position = opened.cumsum(1) + closed.cumsum(1) - closed + 2 * number  # (rows, digits)
+        first, at = ((position - before).where(inside, discarded) for before in (opened, 0))
+        empty = torch.zeros(len(digits), self.length + 2, dtype=torch.int64, device=digits.device)
+        one = torch.ones_like(digits)
+        opens = (
+            empty.scatter_add(1, first, one).scatter_add(1, at, -one).cumsum(1)
+        )  # 1 from a digit's first bracket to it
+        # what no digit and no operator overwrites is a bracket
+        length = (position + closed).gather(1, count - 1) + 1
+        tokens = (m + 5 - opens).where(_up_to(empty, length), 0).scatter(1, at, 1 + digits)
+        operator = (position + closed + 1)[:, :-1].where(_up_to(signs, count - 1), discarded)
+        return tokens.scatter(1, operator, 1 + m + signs)[:, :discarded]
 
 
 def _up_to(like: Tensor, count: Tensor) -> Tensor:
@@ -151,11 +138,11 @@ def _spans(rank: Tensor) -> tuple[Tensor, Tensor]:
     """The first and the last digit (rows, operators) of each operator's part of the expression: up to the nearest operators
     that are carried out later. Operator i is between the digits i and i + 1."""
     n = rank.shape[1]
+    if n == 0:
+        return rank, rank
     number = torch.arange(n, device=rank.device)
     later = rank[:, None, :] > rank[:, :, None]  # (rows, operator, other)
     left = (later & (number < number[:, None])) * (number + 1)
     right = (later & (number > number[:, None])) * (n - number)
     real = (rank >= 0).sum(dim=1, keepdim=True)
-    if n == 0:
-        return rank, rank
     return left.amax(dim=2), torch.minimum(n - right.amax(dim=2), real)

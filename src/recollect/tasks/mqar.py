@@ -5,16 +5,15 @@ The answer is read at the query token and is never fed.
 """
 
 from functools import cache
-from typing import Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from recollect.rng import Bijection, Stream
-from recollect.spec import SpecError
 from recollect.tasks.base import MOST, Batch
-from recollect.tasks.pairs import PairsTask, Roles, draw_pairs, pair_word
+from recollect.tasks.pairs import PairsTask, Roles, draw_pairs, pair_word, queried
 
 
 class MQAR(PairsTask):
@@ -37,22 +36,17 @@ class MQAR(PairsTask):
     """`clean`: filler never equals a key of its row, and any key may take any slot. `zoology`: as in the released
     generator, slots are drawn in key order (early keys are queried earlier) and filler may equal a key."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
+    def _refusal(self) -> str | None:
         if self.length % 2:
-            raise SpecError(f"{self.kind}: length {self.length} is odd; it must be even")
+            return f"length {self.length} is odd; it must be even"
         if 4 * self.pairs > self.length:
-            raise SpecError(
-                f"{self.kind}: pairs {self.pairs} do not fit length {self.length}: "
-                f"4 x pairs = {4 * self.pairs} must be at most length (so pairs at most {self.length // 4})"
+            return (
+                f"pairs {self.pairs} do not fit length {self.length}: 4 x pairs = {4 * self.pairs} must be at most length "
+                f"(so pairs at most {self.length // 4})"
             )
         if self.vocab <= self.length or self.vocab % 2:
-            raise SpecError(f"{self.kind}: vocab {self.vocab} must be even and greater than length {self.length}")
-        return self
-
-    @property
-    def row_length(self) -> int:
-        return self.length
+            return f"vocab {self.vocab} must be even and greater than length {self.length}"
+        return None
 
     def word(self, token: int) -> str:
         return pair_word(token, self.vocab, self.roles)
@@ -83,9 +77,7 @@ class MQAR(PairsTask):
         tokens.scatter_(1, positions, keys.gather(1, key))
 
         last = last.gather(1, key)
-        source = 2 * last + 1
-        tags = {"gap": positions - 2 * last, "key": key, "pairs": torch.full_like(key[:, :1], K)}
-        return Batch(tokens, positions, values.gather(1, last), query=positions, source=source, tags=tags)
+        return queried(tokens, positions, values.gather(1, last), key, 2 * last + 1, K)
 
     def _filler(self, stream: Stream, token: Bijection, n: int) -> Tensor:
         if self.filler == "blank":

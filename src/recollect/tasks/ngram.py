@@ -14,15 +14,14 @@ n-gram before those is unique in its sequence, and a training context can be fil
 
 from math import exp
 from string import ascii_letters
-from typing import Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import pad
 
 from recollect.rng import Stream
-from recollect.spec import SpecError
 from recollect.tasks.base import MOST, Batch, Task, largest_share, redrawn
 from recollect.tasks.copy import ALPHABET, END, LETTERS, SEPARATOR, START
 from recollect.tasks.packing import packed
@@ -68,39 +67,34 @@ class NGram(Task):
     context: int = Field(default=220, ge=5, le=MOST)
     """Tokens in a packed row."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
+    def _refusal(self) -> str | None:
         need = self.n + self.k + self._never_asked
         if not need <= self.min_length <= self.length:
             more = " + 3 in the variant jelassi" if self._never_asked else ""
-            raise SpecError(
-                f"ngram: min_length {self.min_length} must be at least n + k{more} = {need} "
-                f"and at most length {self.length}"
+            return (
+                f"min_length {self.min_length} must be at least n + k{more} = {need} and at most length {self.length}"
             )
-        if self.variant == "jelassi" and self.symbols not in (None, 26):
-            raise SpecError(f"ngram: symbols {self.symbols} in the variant jelassi, which has the 26 letters")
         if self.variant == "clean":
-            refuse_repeats("ngram", self.length, self.n, self.alphabet)
-            if self.packed:
-                raise SpecError("ngram: packed is for the variant jelassi; a clean row has one example")
-        else:
-            self._refuse_no_unique()
-        if self.packed and self._example > self.context:
-            raise SpecError(
-                f"ngram: length {self.length} does not fit context {self.context}: an example has {self._example} tokens"
+            if refusal := too_many_repeats(self.length, self.n, self.alphabet):
+                return refusal
+            return "packed is for the variant jelassi; a clean row has one example" if self.packed else None
+        if self.alphabet != 26:
+            return f"symbols {self.symbols} in the variant jelassi, which has the 26 letters"
+        good = self._with_unique()
+        if good < _FEWEST_GOOD:
+            return (
+                f"in {good:.2g} of all rows every sequence of length {self.length} has a unique n-gram of n = {self.n}, "
+                f"in fewer than {_FEWEST_GOOD:g}: raise n or shorten length"
             )
-        return self
+        if self.packed and self._example > self.context:
+            return f"length {self.length} does not fit context {self.context}: an example has {self._example} tokens"
+        return None
 
-    def _refuse_no_unique(self) -> None:
-        """An error where sequences of the variant `jelassi` would be drawn again and again for a unique n-gram."""
+    def _with_unique(self) -> float:
+        """The share of rows, in the variant `jelassi`, whose sequences all have a unique n-gram; others are drawn again."""
         starts = self.length - self.n - self.k - 1
         unique = starts * (1 - self.alphabet**-self.n) ** (starts - 1)  # expected in a sequence
-        good = (1 - exp(-unique)) ** self._examples
-        if good < _FEWEST_GOOD:
-            raise SpecError(
-                f"ngram: in {good:.2g} of all rows every sequence of length {self.length} has a unique n-gram of "
-                f"n = {self.n}, in fewer than {_FEWEST_GOOD:g}: raise n or shorten length"
-            )
+        return (1 - exp(-unique)) ** self._examples
 
     @property
     def alphabet(self) -> int:
@@ -141,9 +135,8 @@ class NGram(Task):
     @property
     def chance(self) -> float:
         """The accuracy of guessing the most frequent of the strings of k symbols that can follow a query."""
-        return largest_share(
-            self.length - self.n - self.k + 1 - self._never_asked, float(self.alphabet) ** min(self.k, 40)
-        )
+        starts = self.length - self.n - self.k + 1 - self._never_asked
+        return largest_share(starts, float(self.alphabet) ** min(self.k, 40))
 
     def word(self, token: int) -> str:
         return ALPHABET[token] if self.variant == "jelassi" else symbol_word(token)
@@ -241,14 +234,15 @@ def _with_query(marks: list[int | None], query: Tensor) -> Tensor:
     return torch.cat([query if mark is None else torch.full_like(query[:, :1], mark) for mark in marks], dim=1)
 
 
-def refuse_repeats(task: str, length: int, n: int, symbols: int) -> None:
-    """An error where chance repeats of the query are so many that hardly a sequence is free of them."""
+def too_many_repeats(length: int, n: int, symbols: int) -> str | None:
+    """A refusal where chance repeats of the query are so many that hardly a sequence is free of them."""
     repeats = (length - n) / symbols**n
-    if repeats > _MOST_REPEATS:
-        raise SpecError(
-            f"{task}: among {symbols} symbols a query of n = {n} occurs {repeats:.1f} times more by chance in length "
-            f"{length}, so it is hardly ever unique (at most {_MOST_REPEATS:g}): raise n or symbols, or shorten length"
-        )
+    if repeats <= _MOST_REPEATS:
+        return None
+    return (
+        f"among {symbols} symbols a query of n = {n} occurs {repeats:.1f} times more by chance in length {length}, so it is "
+        f"hardly ever unique (at most {_MOST_REPEATS:g}): raise n or symbols, or shorten length"
+    )
 
 
 def symbol_word(token: int) -> str:

@@ -6,15 +6,14 @@ queried once, in random order. The answer is read at the key and is never fed.
 MAD's noisy recall (`mad_noisy`) differs: pairs recur throughout the row and are queried where they recur.
 """
 
-from typing import Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from recollect.rng import Stream
-from recollect.spec import SpecError
 from recollect.tasks.base import MOST, Batch
-from recollect.tasks.pairs import PairsTask, draw_pairs, pair_word
+from recollect.tasks.pairs import PairsTask, draw_pairs, pair_word, queried, too_few_keys
 
 
 class Noisy(PairsTask):
@@ -30,26 +29,17 @@ class Noisy(PairsTask):
     noises: int = Field(default=16, ge=1, le=MOST)
     """Different noise tokens."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
+    def _refusal(self) -> str | None:
         if 3 * self.pairs > self.length:
-            raise SpecError(
-                f"noisy: pairs {self.pairs} do not fit length {self.length}: "
-                f"3 x pairs = {3 * self.pairs} must be at most length (so pairs at most {self.length // 3})"
+            return (
+                f"pairs {self.pairs} do not fit length {self.length}: 3 x pairs = {3 * self.pairs} must be at most length "
+                f"(so pairs at most {self.length // 3})"
             )
-        if self.pairs > self.vocab // 2 - 1:
-            raise SpecError(
-                f"noisy: pairs {self.pairs} exceed the {self.vocab // 2 - 1} keys that vocab {self.vocab} has"
-            )
-        return self
+        return too_few_keys(self.pairs, self.vocab)
 
     @property
     def vocabulary(self) -> int:
         return self.vocab + self.noises
-
-    @property
-    def row_length(self) -> int:
-        return self.length
 
     def word(self, token: int) -> str:
         return f"n{token - self.vocab}" if token >= self.vocab else pair_word(token, self.vocab)
@@ -66,6 +56,4 @@ class Noisy(PairsTask):
         tokens.scatter_(1, written, keys).scatter_(1, written + 1, values)
         tokens[:, context:] = keys.gather(1, order)
         positions = (context + pair).expand(stream.rows, -1)
-        source = written.gather(1, order) + 1
-        tags = {"gap": positions - source + 1, "key": order, "pairs": torch.full_like(order[:, :1], K)}
-        return Batch(tokens, positions, values.gather(1, order), query=positions, source=source, tags=tags)
+        return queried(tokens, positions, values.gather(1, order), order, written.gather(1, order) + 1, K)

@@ -1,12 +1,12 @@
 """What the tasks of keys and values share: how the pairs of a row are drawn, and how their tokens are read."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from recollect.rng import Bijection, Stream
-from recollect.tasks.base import AnswersTask
+from recollect.tasks.base import AnswersTask, Batch
 
 Roles = Literal["split", "shared"]
 """Whether keys and values are tokens of the two halves of the vocabulary, or any of its tokens."""
@@ -24,6 +24,30 @@ class PairsTask(AnswersTask):
         return 1.0 / self.pairs
 
 
+class Motifs(NamedTuple):
+    """Keys or values of several tokens: their tokens (rows, n, largest size) and their sizes (rows, n)."""
+
+    tokens: Tensor
+    size: Tensor
+
+    def pick(self, which: Tensor) -> "Motifs":
+        """The motifs with these numbers (rows, m)."""
+        index = which[..., None].expand(-1, -1, self.tokens.shape[2])
+        return Motifs(self.tokens.gather(1, index), self.size.gather(1, which))
+
+    def columns(self, start: Tensor, beyond: int) -> Tensor:
+        """Where each token is written if motifs begin at `start` (rows, n), `beyond` where a motif has no such token."""
+        letter = torch.arange(self.tokens.shape[2], device=start.device)
+        return (start[..., None] + letter).where(letter < self.size[..., None], beyond)
+
+
+def queried(tokens: Tensor, positions: Tensor, values: Tensor, key: Tensor, source: Tensor, pairs: int) -> Batch:
+    """Rows in which the number `key` of the keys is queried at `positions`, and whose answers `values` are at `source`: (rows,
+    answers) each. Its tags are the distance from the key to its query, the key's number and the number of pairs."""
+    tags = {"gap": positions - source + 1, "key": key, "pairs": torch.full_like(key[:, :1], pairs)}
+    return Batch(tokens, positions, values, source=source, tags=tags)
+
+
 def draw_pairs(
     stream: Stream, pairs: int, values: int, vocab: int, roles: Roles = "split"
 ) -> tuple[Bijection, Tensor, Tensor]:
@@ -39,6 +63,12 @@ def draw_pairs(
         return token, 1 + token(key), half + stream.bijection(half)(value)
     token = stream.bijection(vocab - 1)
     return token, 1 + token(key), 1 + token(pairs + value)
+
+
+def too_few_keys(pairs: int, vocab: int) -> str | None:
+    """Why a row cannot have so many different keys, or None if it can."""
+    keys = vocab // 2 - 1
+    return f"pairs {pairs} exceed the {keys} keys that vocab {vocab} has" if pairs > keys else None
 
 
 def pair_word(token: int, vocab: int, roles: Roles = "split") -> str:

@@ -4,20 +4,19 @@ A row is a string of bits, its length drawn uniformly; the parity is read at the
 bits so far at each.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from recollect.rng import Stream
-from recollect.spec import SpecError
-from recollect.tasks.base import MOST, Batch, Task
+from recollect.tasks.base import MOST, AnswersTask, Batch
 
 ZERO = 1
 """The token of the bit 0, and of an even number of ones; the next is that of the bit 1 and of an odd number. 0 pads."""
 
 
-class Parity(Task):
+class Parity(AnswersTask):
     """Parity: whether a string of bits has an odd number of ones."""
 
     kind: Literal["parity"] = "parity"
@@ -28,21 +27,14 @@ class Parity(Task):
     labels: Literal["last", "all"] = "last"
     """Where the parity of the bits so far is read: at the last bit, or at each."""
 
-    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
-
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
+    def _refusal(self) -> str | None:
         if self.min_length > self.length:
-            raise SpecError(f"parity: min_length {self.min_length} must be at most length {self.length}")
-        return self
+            return f"min_length {self.min_length} must be at most length {self.length}"
+        return None
 
     @property
     def vocabulary(self) -> int:
         return 3
-
-    @property
-    def row_length(self) -> int:
-        return self.length
 
     @property
     def chance(self) -> float:
@@ -56,21 +48,16 @@ class Parity(Task):
         length = stream.integers(1, self.min_length, self.length + 1)  # (rows, 1)
         bits = stream.integers(self.length, 0, 2)
         position = torch.arange(self.length, device=stream.device).expand(stream.rows, -1)
-        inside, parity = position < length, ZERO + bits.cumsum(dim=1) % 2
+        parity, inside = ZERO + bits.cumsum(dim=1) % 2, position < length
+        trained = inside
         if self.labels == "last":
-            position, parity, trained = (
-                length - 1,
-                parity.gather(1, length - 1),
-                torch.ones_like(length, dtype=torch.bool),
-            )
-        else:
-            trained = inside
+            position, parity = length - 1, parity.gather(1, length - 1)
+            trained = torch.ones_like(length, dtype=torch.bool)
         return Batch(
             tokens=(ZERO + bits).where(inside, 0),
             positions=position.where(trained, 0),
             answers=parity.where(trained, 0),
             query=position.where(trained, -1),
-            source=torch.full_like(position, -1),
             trained=trained,
             tags={"position": position.where(trained, -1)},
         )

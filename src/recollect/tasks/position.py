@@ -7,14 +7,13 @@
 model that guesses has a loss of log(length) there and none at `bos`: a mean loss of log(length) / 2.
 """
 
-from typing import Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from recollect.rng import Stream
-from recollect.spec import SpecError
 from recollect.tasks.base import MOST, Batch, Task
 from recollect.tasks.ngram import BOS, QUERY, SYMBOLS
 
@@ -33,11 +32,10 @@ class Position(Task):
     """`permutation`: as in the paper's text, no symbol occurs twice. `sampled`: as the released scripts run it, symbols
     are drawn with replacement, and only the queried one is unique; there are still as many symbol ids as positions."""
 
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
+    def _refusal(self) -> str | None:
         if self.variant == "permutation" and self.alphabet < self.length:
-            raise SpecError(f"position: symbols {self.symbols} are too few for a permutation of length {self.length}")
-        return self
+            return f"symbols {self.symbols} are too few for a permutation of length {self.length}"
+        return None
 
     @property
     def alphabet(self) -> int:
@@ -89,7 +87,6 @@ class Position(Task):
             positions=read,
             answers=torch.cat([answer, bos], dim=1),
             query=torch.full_like(where, at),
-            source=torch.full_like(read, -1),
             scored=torch.tensor([True, False], device=stream.device).expand(stream.rows, -1),
             tags={"position": where},
         )

@@ -7,18 +7,17 @@ MAD's selective copying (`mad_selective_copy`) differs: it has one mark and then
 symbol and the mark.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from recollect.rng import Stream
-from recollect.spec import SpecError
-from recollect.tasks.base import MOST, Batch, Task, largest_share
+from recollect.tasks.base import MOST, AnswersTask, Batch, largest_share
 from recollect.tasks.induction import MARK, SYMBOLS
 
 
-class SelectiveCopy(Task):
+class SelectiveCopy(AnswersTask):
     """Selective copying: the symbols among the blanks, in order. (MAD's is `mad_selective_copy`.)"""
 
     kind: Literal["selective_copy"] = "selective_copy"
@@ -29,13 +28,10 @@ class SelectiveCopy(Task):
     symbols: int = Field(default=16, ge=2, le=MOST)
     """Different symbols."""
 
-    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
-
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
+    def _refusal(self) -> str | None:
         if self.items > self.length:
-            raise SpecError(f"selective_copy: items {self.items} do not fit length {self.length}")
-        return self
+            return f"items {self.items} do not fit length {self.length}"
+        return None
 
     @property
     def vocabulary(self) -> int:
@@ -61,5 +57,4 @@ class SelectiveCopy(Task):
         tokens.scatter_(1, source, answers)
         tokens[:, self.length :] = MARK
         positions = self.length + item
-        tags = {"gap": positions - source, "item": item}
-        return Batch(tokens, positions, answers, query=positions, source=source, tags=tags)
+        return Batch(tokens, positions, answers, source=source, tags={"gap": positions - source, "item": item})

@@ -18,7 +18,8 @@ _LISTED = 24
 
 
 class Example:
-    """One row of a task, drawn to the width of the console it is printed on."""
+    """One example of a task, the row of this number of a seed, drawn to the width of the console it is printed on; with
+    `describe` also what the task asks and what a guess scores."""
 
     def __init__(self, task: Task, seed: int = 0, number: int = 0, describe: bool = True):
         self.task, self.seed, self.number, self.describe = task, seed, number, describe
@@ -60,14 +61,10 @@ class Example:
         yield from self._description() if self.describe else ()
         yield from self._grid(options.max_width)
         several = any(len(numbers) > 1 for numbers in self.sources.values())
-        yield Text.assemble(
-            ("? question", _QUESTION),
-            "   ",
-            ("^n answer n is read here", _READ),
-            "   ",
-            ("=n source of answer n" + (" (+m: and of m more)" if several else ""), _SOURCE),
-            *(["   ", ("! same tokens as the question", _SOURCE)] if self.asked_about else []),
-        )
+        source = "=n source of answer n" + (" (+m: and of m more)" if several else "")
+        marks = [("? question", _QUESTION), ("^n answer n is read here", _READ), (source, _SOURCE)]
+        marks += [("! same tokens as the question", _SOURCE)] if self.asked_about else []
+        yield Text("   ").join(Text(meaning, style) for meaning, style in marks)
         some = any(not scored for *_, scored in self.answers)
         yield Text("Answers, and where each is read" + (" (* in the loss, not in the accuracy):" if some else ":"))
         yield from self._list(options.max_width)
@@ -130,9 +127,3 @@ class Example:
 def _first_line(text: str | None) -> str:
     """The first sentence of a docstring, without its full stop."""
     return " ".join((text or "").split("\n\n")[0].split()).rstrip(".")
-
-
-def example(task: Task, seed: int = 0, number: int = 0, describe: bool = True) -> Example:
-    """One example of a task, the row of this number of a seed, to be printed on a rich console; with `describe` also what the
-    task asks and what a guess scores."""
-    return Example(task, seed, number, describe)

@@ -8,20 +8,20 @@ and pops are equally likely. A push goes to any stack, a pop takes from any stac
 operation is a push. If a row has no other pop, its last operation is one.
 """
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from recollect.rng import Stream
-from recollect.tasks.base import MOST, Batch, Task, largest_share
+from recollect.tasks.base import MOST, AnswersTask, Batch, largest_share
 
 PUSH, POP, STACKS = 1, 2, 3
 """Token ids of the operations and of the first stack; symbols follow the stacks. 0 pads."""
 
 
-class Stacks(Task):
+class Stacks(AnswersTask):
     """Stacks: the symbol that each pop takes off."""
 
     kind: Literal["stacks"] = "stacks"
@@ -31,8 +31,6 @@ class Stacks(Task):
     """Different symbols."""
     operations: int = Field(default=84, ge=2, le=MOST // 3)
     """Operations in a row, of three tokens each."""
-
-    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
 
     @property
     def vocabulary(self) -> int:

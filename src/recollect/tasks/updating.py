@@ -9,14 +9,13 @@ In the variant `zoology` a new value is drawn from all but one: that of the key 
 an old one, even the key's own, as in the released generator.
 """
 
-from typing import Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from recollect.rng import Stream
-from recollect.spec import SpecError
 from recollect.tasks.base import Batch
 from recollect.tasks.mqar import MQAR
 from recollect.tasks.pairs import draw_pairs
@@ -29,19 +28,20 @@ class Updating(MQAR):
     updates: int = Field(default=4, ge=0)
     """Writes beyond each key's first; in the variant `zoology` at most one per key."""
 
-    @model_validator(mode="after")
-    def _updates_fit(self) -> Self:
-        need = 2 * (self.pairs + self.updates) + 2 * self.pairs
+    def _refusal(self) -> str | None:
+        if refusal := super()._refusal():
+            return refusal
+        need = 4 * self.pairs + 2 * self.updates
         if need > self.length:
-            raise SpecError(
-                f"updating: pairs {self.pairs} and updates {self.updates} do not fit length {self.length}: "
+            return (
+                f"pairs {self.pairs} and updates {self.updates} do not fit length {self.length}: "
                 f"4 x pairs + 2 x updates = {need} must be at most length"
             )
         if self.variant == "zoology" and self.updates > self.pairs:
-            raise SpecError(f"updating: updates {self.updates} exceed pairs {self.pairs} in the variant zoology")
+            return f"updates {self.updates} exceed pairs {self.pairs} in the variant zoology"
         if self.variant == "zoology" and self.roles == "shared":
-            raise SpecError("updating: roles 'shared' in the variant zoology, which has only 'split'")
-        return self
+            return "roles 'shared' in the variant zoology, which has only 'split'"
+        return None
 
     def sample(self, stream: Stream) -> Batch:
         K, writes = self.pairs, self.pairs + self.updates

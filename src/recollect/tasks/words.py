@@ -7,21 +7,20 @@ circuits.
 
 from functools import cache
 from itertools import permutations
-from typing import ClassVar, Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from recollect.rng import Stream
-from recollect.spec import SpecError
-from recollect.tasks.base import MOST, Batch, Task
+from recollect.tasks.base import MOST, AnswersTask, Batch
 
 _LARGEST = 5
 """The most letters that are permuted; S5 has 120 elements."""
 
 
-class Words(Task):
+class Words(AnswersTask):
     """The word problem of a group: the product of the elements so far."""
 
     kind: Literal["words"] = "words"
@@ -33,16 +32,13 @@ class Words(Task):
     after: int = Field(default=0, ge=0)
     """How many of the first answers the accuracy leaves out: in a test with longer rows, those within the trained length."""
 
-    accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
-
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
+    def _refusal(self) -> str | None:
         letter, size = self.group[0], int(self.group[1:])
         if (letter == "z" and size < 2) or (letter != "z" and not 2 + (letter == "a") <= size <= _LARGEST):
-            raise SpecError(f"words: unknown group {self.group!r}; choose z2 to z999, s2 to s5, or a3 to a5")
+            return f"unknown group {self.group!r}; choose z2 to z999, s2 to s5, or a3 to a5"
         if self.after >= self.length:
-            raise SpecError(f"words: after {self.after} leaves none of the {self.length} answers to the accuracy")
-        return self
+            return f"after {self.after} leaves none of the {self.length} answers to the accuracy"
+        return None
 
     @property
     def order(self) -> int:
@@ -52,10 +48,6 @@ class Words(Task):
     @property
     def vocabulary(self) -> int:
         return 1 + self.order
-
-    @property
-    def row_length(self) -> int:
-        return self.length
 
     @property
     def chance(self) -> float:
@@ -76,15 +68,8 @@ class Words(Task):
             product = torch.cat([product[:, :step], table[product[:, :-step], product[:, step:]]], dim=1)
             step *= 2
         position = torch.arange(self.length, device=stream.device).expand(stream.rows, -1)
-        return Batch(
-            tokens=1 + element,
-            positions=position,
-            answers=1 + product,
-            query=position,
-            source=torch.full_like(position, -1),
-            scored=position >= self.after,
-            tags={"position": position},
-        )
+        scored = position >= self.after
+        return Batch(1 + element, position, 1 + product, scored=scored, tags={"position": position})
 
 
 @cache

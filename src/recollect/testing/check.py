@@ -1,7 +1,7 @@
 """A check: a function that raises AssertionError if a rule is broken."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Check(NamedTuple):
@@ -20,19 +20,27 @@ def checks(*functions: Callable[..., str | None]) -> list[Check]:
     return [Check(f.__name__, (f.__doc__ or "").partition("\n")[0], f) for f in functions]
 
 
-def add_tests(suite: type, rules: list[Check]) -> None:
-    """Give the class `suite` one test method per rule; each calls `suite.hold(rule)`."""
-    for rule in rules:
+class Conformance:
+    """Tests for a user's own class: one test method per rule."""
 
-        def test(self, rule: Check = rule) -> None:
-            self.hold(rule)
+    def given(self, check: Check) -> dict[str, Any]:
+        """What the function of a check is called with."""
+        raise NotImplementedError
 
-        test.__doc__ = rule.description
-        setattr(suite, f"test_{rule.name}", test)
+    def hold(self, check: Check) -> None:
+        """Run one check as a test; one that does not apply is skipped."""
+        if note := check.function(**self.given(check)):
+            import pytest  # only here: the checks run without it
 
+            pytest.skip(note)
 
-def skip(note: str) -> None:
-    """Skip a test in pytest because its rule does not apply. (Only here is pytest needed: the checks run without it.)"""
-    import pytest
+    @classmethod
+    def add_tests(cls, rules: list[Check]) -> None:
+        """Give this class a test method for each rule."""
+        for rule in rules:
 
-    pytest.skip(note)
+            def test(self, rule: Check = rule) -> None:
+                self.hold(rule)
+
+            test.__doc__ = rule.description
+            setattr(cls, f"test_{rule.name}", test)

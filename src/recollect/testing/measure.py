@@ -16,12 +16,12 @@ Make = Callable[[], nn.Module]
 TOLERANCE = 1e-9  # of float64 results, relative to the largest number compared or to 1
 
 
-def build(make: Make, kind: torch.dtype = torch.float64, seed: int = 0) -> nn.Module:
+def build(make: Make, kind: torch.dtype = torch.float64, seed: int = 0) -> Any:
     """A fresh module, with every parameter slightly perturbed, so that a parameter that starts at zero cannot hide a fault."""
     with seeded(seed, "conformance"), torch.no_grad():
-        module = make()
+        module: Any = make()  # it has methods that nn.Module does not
         if hasattr(module, "initialise"):
-            call(module, "initialise")
+            module.initialise()
         for p in module.parameters():
             p += 0.05 * torch.randn_like(p)
     return module.to(kind)
@@ -88,11 +88,6 @@ def location(mask: Tensor, *axes: str, first: int = 0) -> str:
     words = [f"{axis} {i + first * (axis == 'position')}" for axis, i in zip(axes, index, strict=False)]
     rest = index[len(words) :]
     return ", ".join([*words, *([f"index {rest}"] if rest else [])]) or "its only element"
-
-
-def call(module: nn.Module, method: str, *args: Any) -> Any:
-    """Call a method that nn.Module does not know."""
-    return getattr(module, method)(*args)
 
 
 def in_one_line(error: Exception) -> str:

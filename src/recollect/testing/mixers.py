@@ -13,13 +13,12 @@ from torch import Tensor, nn
 
 from recollect.mixers.base import defines
 from recollect.rng import seeded
-from recollect.testing.check import Check, add_tests, checks, skip
+from recollect.testing.check import Check, Conformance, checks
 from recollect.testing.measure import (
     Make,
     assert_close,
     assert_finite,
     build,
-    call,
     in_one_line,
     largest,
     numbers,
@@ -166,17 +165,17 @@ def mixing(make: Make, width: int, length: int) -> str | None:
     if not defines(module, "mix"):
         return "has no mix"
     with torch.no_grad():
-        own = call(module, "mix", x)
+        own = module.mix(x)
         right = own.dim() in (3, 4) and own.shape[:2] == (2, length)
         wanted = f"(2, {length}, heads, dim) or (2, {length}, channels)"
         assert right, f"mix gives {tuple(own.shape)} for 2 rows of {length} tokens, where it must give {wanted}"
         shape = (*own.shape[:3], own.shape[3] + 1) if own.dim() == 4 else own.shape
         a, b = numbers(*shape), numbers(*shape, seed=1)
-        of_a, of_b, of_none = (call(module, "mix", x, values) for values in (a, b, torch.zeros_like(a)))
+        of_a, of_b, of_none = (module.mix(x, values) for values in (a, b, torch.zeros_like(a)))
         what = "mix is not linear in its values: of a + 2 b it is not mix of a and twice that of b,"
-        assert_close(call(module, "mix", x, a + 2 * b) + 2 * of_none, of_a + 2 * of_b, what, "batch row", "position")
+        assert_close(module.mix(x, a + 2 * b) + 2 * of_none, of_a + 2 * of_b, what, "batch row", "position")
         half = (length + 1) // 2
-        late = call(module, "mix", x, torch.cat([a[:, :half], b[:, half:]], dim=1))
+        late = module.mix(x, torch.cat([a[:, :half], b[:, half:]], dim=1))
         assert_close(
             late[:, :half], of_a[:, :half], "mix looks ahead: values change an earlier", "batch row", "position"
         )
@@ -189,9 +188,9 @@ def recurrence(make: Make, width: int, length: int) -> str | None:
     if not defines(module, "step"):
         return "has no step"
     with torch.no_grad():
-        y, state = module(x), call(module, "initial_state", 2)
+        y, state = module(x), module.initial_state(2)
         for t in range(length):
-            y_t, state = call(module, "step", x[:, t], state)
+            y_t, state = module.step(x[:, t], state)
             assert y_t.shape == (2, width), f"step gives {tuple(y_t.shape)} for an input of {(2, width)}"
             assert_close(y_t, y[:, t], f"step at position {t} is not what forward gives:", "batch row", "channel")
     return None
@@ -202,14 +201,14 @@ def state_size(make: Make, width: int, length: int) -> str | None:
     module, x = build(make), numbers(2, length, width)
     if not (defines(module, "step") and hasattr(module, "state_size")):
         return "has no step and state_size"
-    state = call(module, "initial_state", 2)
+    state = module.initial_state(2)
     with torch.no_grad():
         for t in range(length):
-            state = call(module, "step", x[:, t], state)[1]
+            state = module.step(x[:, t], state)[1]
             for name, value in state.items():
                 assert len(value) == 2, f"state {name!r} is {tuple(value.shape)}: axis 0 must be the batch, here 2"
             held = {name: value[0].numel() for name, value in state.items() if value.is_floating_point()}
-            claimed = call(module, "state_size", t + 1)
+            claimed = module.state_size(t + 1)
             assert claimed == sum(held.values()), f"state_size({t + 1}) says {claimed}, the state holds {held}"
     return None
 
@@ -219,7 +218,7 @@ def flops(make: Make, width: int, length: int) -> str | None:
     module = build(make)
     if not defines(module, "flops"):
         return "has no flops"
-    counts = {n: call(module, "flops", n) for n in (1, 2, 63, 65, 128)}
+    counts = {n: module.flops(n) for n in (1, 2, 63, 65, 128)}
     assert all(isinstance(n, int) and n > 0 for n in counts.values()), f"flops must be positive integers: {counts}"
     assert list(counts.values()) == sorted(set(counts.values())), f"flops must grow with the length: {counts}"
     return None
@@ -253,7 +252,7 @@ MIXER_CHECKS: list[Check] = checks(
 )  # fmt: skip
 
 
-class MixerConformance:
+class MixerConformance(Conformance):
     """Tests for your own mixer: inherit, call the class Test.., and set `mixer` and `options` or define `make`."""
 
     mixer: ClassVar[Any] = None
@@ -269,12 +268,9 @@ class MixerConformance:
         """A fresh module."""
         return type(self).mixer(self.width, **self.options)
 
-    def hold(self, check: Check) -> None:
-        """Run one check as a test; a note skips it."""
+    def given(self, check: Check) -> dict[str, Any]:
         more = {"exact": self.exact_causality} if check.function is causality else {}
-        note = check.function(self.make, self.width, self.length, **more)
-        if note:
-            skip(note)
+        return {"make": self.make, "width": self.width, "length": self.length, **more}
 
 
-add_tests(MixerConformance, MIXER_CHECKS)
+MixerConformance.add_tests(MIXER_CHECKS)

@@ -5,11 +5,12 @@ rule does not apply. They train members of a small made-up model on quadratics, 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from recollect.testing.check import Check, add_tests, checks, skip
+from recollect.testing.check import Check, Conformance, checks
 from recollect.testing.measure import numbers as normal
 from recollect.train.optimisers.base import Group, Optimiser, Parameters, State
 
@@ -158,16 +159,13 @@ def outlined(optimiser: Optimiser) -> None:
 OPTIMISER_CHECKS: list[Check] = checks(in_place, other_members, own_numbers, rates, resumes, capturable, outlined)
 
 
-class OptimiserConformance:
+class OptimiserConformance(Conformance):
     """Tests for your own optimiser: inherit, call the class Test.., and set `optimiser`."""
 
     optimiser: Optimiser
 
-    def hold(self, check: Check) -> None:
-        """Run one check as a test; a note skips it."""
-        note = check.function(self.optimiser)
-        if note:
-            skip(note)
+    def given(self, check: Check) -> dict[str, Any]:
+        return {"optimiser": self.optimiser}
 
 
-add_tests(OptimiserConformance, OPTIMISER_CHECKS)
+OptimiserConformance.add_tests(OPTIMISER_CHECKS)

@@ -10,7 +10,7 @@ never runs for one member (train/members.py sees to that).
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -100,10 +100,8 @@ class Cohort:
     def _step(self, inputs: Inputs) -> None:
         for members, found in self.gradients(inputs):
             self.move(members, found, inputs)
-            columns = [torch.ones_like(found.losses), found.losses, found.hits, found.norms]
-            members.sums += torch.stack(columns, dim=1).to(
-                members.sums.dtype
-            )  # averaged later, without waiting for the device now
+            columns = torch.stack([torch.ones_like(found.losses), found.losses, found.hits, found.norms], dim=1)
+            members.sums += columns.to(members.sums.dtype)  # averaged later, without waiting for the device now
 
     def gradients(self, inputs: Inputs) -> Iterator[tuple[Members, Gradients]]:
         """Members and their gradients at a training step: all at once, or one after another."""
@@ -184,9 +182,7 @@ class Cohort:
 
         def forward(tokens: Tensor, positions: Tensor) -> Tensor:
             with self.autocast():
-                return self._each(
-                    lambda p, t, a: functional_call(self.model, self._rounded(p), (t, a)), params, tokens, positions
-                )
+                return self._logits(params, tokens, positions)
 
         with self.arithmetic():
             found = measure(forward, self._rows(task, rows, purpose), self.members.seed_of[index], sliced)
@@ -222,16 +218,21 @@ class Cohort:
         hits = (right & scored).sum() / scored.sum()
         return (losses * trained).sum() / trained.sum(), hits
 
-    def _each(self, one: Callable, *stacked) -> Any:
-        """`one` for every member: at once under vmap, or one after another where a model cannot be batched."""
+    def _logits(self, params: Parameters, tokens: Tensor, positions: Tensor) -> Tensor:
+        """Every member's logits: at once under vmap, or one after another where a model cannot be batched."""
+
+        def one(own: Parameters, tokens: Tensor, positions: Tensor) -> Tensor:
+            return functional_call(self.model, self._rounded(own), (tokens, positions))
+
         if self.vmapped:
             try:
-                return vmap(one)(*stacked)
+                return vmap(one)(params, tokens, positions)
             except (RuntimeError, ValueError, TypeError) as error:
                 if out_of_memory(error):
                     raise
                 self.vmapped = False
-        return _in_turn(one, *stacked)
+        members = range(len(tokens))
+        return torch.stack([one({name: p[i] for name, p in params.items()}, tokens[i], positions[i]) for i in members])
 
     def _note(self, what: str) -> None:
         note = f"{self.runs[0].model.title} {what}"
@@ -263,16 +264,6 @@ def batched(run: RunSpec, device: torch.device) -> bool:
 def _z_loss(members: Members) -> list[Tensor]:
     """Every member's weight of the squared logarithm of softmax's denominator, where that is part of the loss."""
     return [members.columns["z_loss"]] if members.runs[0].train.z_loss else []
-
-
-def _in_turn(one: Callable, *stacked) -> Any:
-    """`one` for every member, one after another; of tensors and dictionaries of tensors, the last a tensor."""
-    results = []
-    for i in range(len(stacked[-1])):
-        results.append(one(*({k: v[i] for k, v in x.items()} if isinstance(x, dict) else x[i] for x in stacked)))
-    if isinstance(results[0], tuple):
-        return tuple(torch.stack(column) for column in zip(*results, strict=True))
-    return torch.stack(results)
 
 
 def _norms(grads: Sequence[Tensor]) -> Tensor:

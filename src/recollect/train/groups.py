@@ -9,13 +9,9 @@ Parameters that no pattern matches have factor 1.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
 from recollect.models.model import outline
-from recollect.models.spec import ModelSpec
 from recollect.spec import SpecError, nearest
 from recollect.train.optimisers.base import Optimiser
 from recollect.train.parametrisation import rate_factors
@@ -67,16 +63,9 @@ def check_run(run: "RunSpec") -> None:
     """Refuse patterns that match nothing in the run's model or overlap there, and models that the optimiser cannot train."""
     optimiser, groups = run.train.built_optimiser, run.train.groups
     if not isinstance(groups, str) or type(optimiser).check is not Optimiser.check:
-        model = run.model.model_dump_json(exclude_defaults=True)
-        params = _parameters(model, run.task.vocabulary, run.row_length)
+        params = dict(outline(run.model, run.task.vocabulary, run.row_length).named_parameters())
         optimiser.check(params)
         split(groups, list(params))
-
-
-@lru_cache(maxsize=64)
-def _parameters(model: str, vocabulary: int, length: int) -> dict[str, Tensor]:
-    """The parameters of a model by name, without memory for them where its parts can be built that way."""
-    return dict(outline(ModelSpec.model_validate_json(model), vocabulary, length).named_parameters())
 
 
 def matching(patterns: str, names: Sequence[str]) -> list[str]:

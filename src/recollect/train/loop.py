@@ -17,7 +17,6 @@ from recollect.train.cohort import Cohort
 from recollect.train.events import Ended, Ending, Event, Measured, Saved
 from recollect.train.hopeless import hopeless
 from recollect.train.measure import Measures
-from recollect.train.optimisers.base import Parameters
 from recollect.train.spec import RunSpec
 from recollect.train.speed.ahead import Compilation
 
@@ -136,12 +135,9 @@ def results(cohort: Cohort, endings: dict[int, Ending], step: int, weights: bool
         yield Ended(
             cohort.runs[i], status, step, final, records.curves[i], _last_only(records.slices[i]), records.seconds[i],
             parameters=cohort.parameter_count, state_size=cohort.state_size, notes=list(records.notes),
-            weights=_weights(params, i) if weights else None, snapshots=records.album.kept(params, step, i),
+            weights=safetensors.torch.save({name: p[i].cpu().contiguous() for name, p in params.items()}) if weights else None,
+            snapshots=records.album.kept(params, step, i),
         )  # fmt: skip
-
-
-def _weights(params: Parameters, member: int) -> bytes:
-    return safetensors.torch.save({name: p[member].cpu().contiguous() for name, p in params.items()})
 
 
 def _slice_records(found: Measures, member: int, step: int) -> list[dict]:

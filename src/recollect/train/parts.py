@@ -1,6 +1,7 @@
 """The optimiser and the schedule that a training specification names, whose fields are given beside its own."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -14,38 +15,34 @@ ROLES: dict[str, Registry] = {"optimiser": OPTIMISERS, "schedule": SCHEDULES}
 """The registry of each role."""
 
 
+Kinds = dict[str, tuple[str, type[Spec]]]
+"""By role, the name in the registry and the class of an optimiser or a schedule."""
+
+
 class Part(NamedTuple):
     """An optimiser or a schedule."""
 
-    name: str
-    """The name of its class in the registry."""
     spec: Any
     """The object itself."""
     source: str
     """A hash of its code if it is a user's own, else empty."""
 
 
-class Kind(NamedTuple):
-    """The class of a part."""
-
-    name: str
-    cls: type[Spec]
-
-
-def find_kinds(data: Mapping[str, Any], default: Mapping[str, Any]) -> tuple[dict[str, Kind], dict[str, Any]]:
+def find_kinds(data: Mapping[str, Any], default: Mapping[str, Any]) -> tuple[Kinds, dict[str, Any]]:
     """The classes that `data` names, by role, and `data` with names in place of objects and their fields beside them."""
     flat = {name: value for name, value in data.items() if name.removesuffix("_source") not in ROLES or name in ROLES}
-    kinds = {}
+    kinds: Kinds = {}
     for role, registry in ROLES.items():
-        kinds[role], brought = _chosen(registry, flat.get(role, default[role]))
+        name, cls, brought = _chosen(registry, flat.get(role, default[role]))
+        kinds[role] = name, cls
         if twice := sorted(brought.keys() & flat.keys()):
             raise SpecError(f"{', '.join(twice)}: given in the {role} and beside it; give it once")
-        flat |= {**brought, role: kinds[role].name}
+        flat |= {**brought, role: name}
     return kinds, flat
 
 
-def _chosen(registry: Registry, given: Any) -> tuple[Kind, dict[str, Any]]:
-    """The class that a name, a class or an object means, and the fields of an object."""
+def _chosen(registry: Registry, given: Any) -> tuple[str, type[Spec], dict[str, Any]]:
+    """The name and the class that a name, a class or an object means, and the fields of an object."""
     if isinstance(given, str):
         name, brought = given, {}
     else:
@@ -57,38 +54,43 @@ def _chosen(registry: Registry, given: Any) -> tuple[Kind, dict[str, Any]]:
     found = registry.find(name)
     if missing := sorted(found.__abstractmethods__):
         raise SpecError(f"{registry.what} {name!r} must define {' and '.join(missing)}")
-    return Kind(name, found), brought
+    return name, found, brought
 
 
-def check_names(kinds: Mapping[str, Kind], flat: Iterable[str], own: Iterable[str], declared: Iterable[str]) -> None:
+def check_names(kinds: Kinds, flat: Iterable[str], own: Iterable[str], declared: Iterable[str]) -> None:
     """Refuse fields that no part has, and those that two have. `own` are the fields of training itself, `declared` those that
     some optimisers have."""
     known = dict.fromkeys(own, "train")
-    for role, kind in kinds.items():
-        for field in kind.cls.model_fields:
+    for role, (name, cls) in kinds.items():
+        for field in cls.model_fields:
             if field in known:
                 raise SpecError(
-                    f"{role} {kind.name!r} has a field {field!r}, which {known[field]} has too; give it another name"
+                    f"{role} {name!r} has a field {field!r}, which {known[field]} has too; give it another name"
                 )
             known[field] = role
     for field in flat:
         if field not in known and field in declared:
-            optimiser = kinds["optimiser"]
-            raise SpecError(
-                f"optimiser {optimiser.name!r} has no field {field!r}: {nearest(field, optimiser.cls.model_fields)}"
-            )
+            name, cls = kinds["optimiser"]
+            raise SpecError(f"optimiser {name!r} has no field {field!r}: {nearest(field, cls.model_fields)}")
         if field not in known:
-            beside = " and ".join(f"{role} {kind.name!r}" for role, kind in kinds.items())
+            beside = " and ".join(f"{role} {name!r}" for role, (name, _) in kinds.items())
             raise SpecError(f"unknown key {field!r}: {nearest(str(field), [*known, 'protocol'])} (with {beside})")
 
 
-def build(kinds: Mapping[str, Kind], flat: Mapping[str, Any]) -> tuple[dict[str, Part], list[Any]]:
-    """The parts, by role, each of its own fields; and what is wrong with those fields."""
-    parts, faults = {}, []
+def build(kinds: Kinds, flat: Mapping[str, Any], faults: list[Any]) -> dict[str, Part]:
+    """The parts, by role, each of its own fields; what is wrong with those fields goes to `faults`."""
+    parts = {}
     for role, (name, cls) in kinds.items():
-        try:
+        with collected(faults):
             spec = cls.model_validate({field: flat[field] for field in cls.model_fields if field in flat})
-            parts[role] = Part(name, spec, ROLES[role].source(name))
-        except ValidationError as error:
-            faults += error.errors(include_url=False)
-    return parts, faults
+            parts[role] = Part(spec, ROLES[role].source(name))
+    return parts
+
+
+@contextmanager
+def collected(faults: list[Any]) -> Iterator[None]:
+    """Puts what a validation finds wrong into a list, so that all of it is reported at once."""
+    try:
+        yield
+    except ValidationError as error:
+        faults += error.errors(include_url=False)

@@ -17,7 +17,7 @@ from recollect.tasks.base import Task
 from recollect.train.groups import Factors, as_groups, check_factors, check_run
 from recollect.train.optimisers.adamw import AdamW
 from recollect.train.optimisers.base import Optimiser
-from recollect.train.parts import Part, build, check_names, find_kinds
+from recollect.train.parts import Part, build, check_names, collected, find_kinds
 from recollect.train.schedules import Schedule
 
 SEMANTICS = 2
@@ -105,18 +105,13 @@ class TrainSpec(Spec):
         own = {name: about.default for name, about in cls.model_fields.items() if name not in _DECLARED}
         kinds, flat = find_kinds(data, own)
         check_names(kinds, flat, own, _DECLARED)
-        parts, faults = build(kinds, flat)
+        spec, faults = None, list[Any]()
+        parts = build(kinds, flat, faults)
         values = {name: value for part in parts.values() for name, value in part.spec if name in _DECLARED}
-        spec = None
-        try:
+        with collected(faults):
             spec = handler({name: value for name, value in flat.items() if name in own} | values)
-        except ValidationError as error:
-            faults += error.errors(include_url=False)
-        if spec is not None and not faults:
-            try:
+            if not faults:
                 check_factors(spec.groups, parts["optimiser"].spec)
-            except ValidationError as error:
-                faults += error.errors(include_url=False)
         if spec is None or faults:
             raise ValidationError.from_exception_data(cls.__name__, faults)
         spec._parts = parts
@@ -129,9 +124,8 @@ class TrainSpec(Spec):
         for role, part in self._parts.items():
             theirs |= part.spec.model_dump(mode=info.mode, exclude_defaults=info.exclude_defaults)
             theirs |= {f"{role}_source": part.source} if part.source else {}
-        return {
-            name: value for name, value in handler(self).items() if name not in _DECLARED or name in theirs
-        } | theirs
+        own = {name: value for name, value in handler(self).items() if name not in _DECLARED or name in theirs}
+        return own | theirs
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
         yield from self.model_dump().items()
@@ -201,16 +195,12 @@ class RunSpec(Spec):
     """Further tasks of the same vocabulary, measured at the end."""
 
     @model_validator(mode="after")
-    def _same_vocabulary(self) -> Self:
+    def _parts_fit(self) -> Self:
         for test in self.tests:
             if test.vocabulary != self.task.vocabulary:
                 raise SpecError(
                     f"test {test.kind} has {test.vocabulary} tokens and the task {self.task.kind} has {self.task.vocabulary}"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _head_fits(self) -> Self:
         for task in (self.task, *self.tests):
             if task.reads_at_once and self.model.head != "autoencoder":
                 raise SpecError(f"{task.kind} reads all answers at one place: give the model `head: autoencoder`")
@@ -218,10 +208,6 @@ class RunSpec(Spec):
                 raise SpecError(
                     f"head 'autoencoder' is for tasks that read all answers at one place; {task.kind} does not"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _known_parameters(self) -> Self:
         check_run(self)
         return self
 

@@ -87,9 +87,9 @@ class View(ABC):
         return ""
 
     def chosen(self, frames: Frames, asked: Mapping[str, Any]) -> dict[str, str]:
-        """Every choice: what was asked, or its default. What is not offered is refused."""
+        """Every choice: what was asked, or its default. What is not offered is refused, where there is something to draw."""
         offered = {choice.name: choice for choice in self.choices(frames)}
-        for name, value in asked.items():
+        for name, value in asked.items() if offered else ():
             if name not in offered:
                 raise SpecError(f"{self.title}: {name!r} cannot be chosen: {nearest(name, offered)}")
             if str(value) not in offered[name].options:
@@ -99,7 +99,11 @@ class View(ABC):
     def figure(self, frames: Frames, *, title: str = "", theme: str = "light", **asked: Any) -> go.Figure:
         """The figure, as it is chosen."""
         frames = replace(frames, runs=prepared(frames.runs))
-        if not self.choices(frames):
-            return set_theme(go.Figure().add_annotation(text="nothing to draw yet", showarrow=False), theme, title)
-        chosen = self.chosen(frames, asked)
+        return self.drawn(frames, self.chosen(frames, asked), theme, title)
+
+    def drawn(self, frames: Frames, chosen: dict[str, str], theme: str = "light", title: str = "") -> go.Figure:
+        """The figure of prepared runs, or of some of those that every choice was offered for."""
+        if not chosen or any(getattr(frames, kind).empty for kind in self.needs):
+            figure = go.Figure().add_annotation(text="nothing to draw yet", showarrow=False)
+            return set_theme(figure.update_xaxes(visible=False).update_yaxes(visible=False), theme, title)
         return set_theme(self.draw(self.table(frames, chosen), frames, chosen), theme, title)

@@ -7,16 +7,21 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from recollect.views.fields import logarithmic, plain, text
+from recollect.views.fields import logarithmic, plain, text, value_text
 from recollect.views.frame import Frame
-from recollect.views.style import SCALE, looks
+from recollect.views.style import looks
 
 FEW = 9
 """Values that an axis names one by one, at most."""
+ROUND = [digit * 10**power if power >= 0 else digit / 10**-power for power in range(-9, 13) for digit in (1, 2, 5)]
+"""Where a logarithmic axis has ticks if its values are too many to be named."""
 MANY = 40
 """Points of a line above which it has no markers."""
 LINES = ["line", "x", "mean", "low", "high", "count"]
 """The columns of a table of lines."""
+COLUMNS = {"type": "category", "showgrid": False}
+ROWS = {**COLUMNS, "autorange": "reversed"}
+"""The axes of a grid of colours."""
 HOVER = "<b>%{fullData.name}</b><br>%{x}: <b>%{y:.4g}</b><br>%{customdata}<extra></extra>"
 
 
@@ -70,12 +75,32 @@ def line_figure(table: Frame, chosen: dict[str, str], x: str, y: str, single: bo
             band = {"x": [*at, *at[::-1]], "y": [*high, *low[::-1]], "mode": "lines", "line": {"width": 0}}
             traces.append(shared | band | {"fill": "toself", "showlegend": False, "hoverinfo": "skip"})
         traces.append(_line(parts[name], look, 2, list(map(_about, low, high, count))) | shared)
-    values = table["mean"]
-    across = {"title_text": text(plain(x)), "type": scale(chosen["xscale"], table["x"]), **ticks(table["x"].unique())}
-    up: dict[str, Any] = {"title_text": text(plain(y)), "type": scale(chosen["yscale"], values, y)}
-    if is_share(y) and up["type"] == "linear":
-        up["range"] = [-0.03, 1.04]
-    return go.Figure(traces).update_xaxes(across).update_yaxes(up)
+    figure = go.Figure(traces).update_xaxes(x_axis(x, table["x"], chosen["xscale"]))
+    return figure.update_yaxes(y_axis(y, chosen["yscale"]))
+
+
+def x_axis(name: str, values: Frame, asked: str = "auto") -> dict[str, Any]:
+    """The axis of a field or a size: its scale is what was asked for, or what suits the values; few of them are named."""
+    suited = "category" if values.dtype == object else "log" if logarithmic(values) else "linear"
+    kind = suited if asked == "auto" else asked
+    known = sorted(values.unique().tolist()) if suited == kind == "log" else []
+    gaps = np.diff(np.log(known)) if known else np.ones(1)
+    if len(known) > FEW or gaps.min() < gaps.sum() / 14:  # they would be written over each other
+        known = [value for value in ROUND if known[0] <= value <= known[-1]] if known[-1] < 100 * known[0] else []
+    return {"title": {"text": text(plain(name))}, "type": kind, **(_named(known) if known else {})}
+
+
+def y_axis(name: str, asked: str = "auto") -> dict[str, Any]:
+    """The axis of a measure: linear unless it is a rate, or another scale is asked for."""
+    kind = asked if asked != "auto" else "log" if name == "train.lr" else "linear"
+    ends = {"range": [-0.03, 1.04]} if is_share(name) and kind == "linear" else {}
+    ticks = _named(ROUND) if name == "train.lr" and kind == "log" else {}
+    return {"title": {"text": text(plain(name))}, "type": kind, **ends, **ticks}
+
+
+def _named(values: Sequence[float]) -> dict[str, Any]:
+    """Ticks that are written out; without them a logarithmic axis writes most as single digits."""
+    return {"tickvals": values, "ticktext": [value_text(value) for value in values]}
 
 
 def _line(points: Frame, look: dict[str, Any], width: float, about: list[str]) -> dict[str, Any]:
@@ -92,38 +117,16 @@ def linear(chosen: dict[str, str]) -> dict[str, str]:
     return chosen | {"xscale": "linear" if chosen["xscale"] == "auto" else chosen["xscale"]}
 
 
-def ticks(values: Sequence) -> dict[str, list]:
-    """Few numbers are named one by one on an axis."""
-    known = sorted(values) if len(values) <= FEW and all(isinstance(value, int | float) for value in values) else []
-    return (
-        {"tickvals": known, "ticktext": [f"{value:.3g}" for value in known]}
-        if len(known) > 1 and logarithmic(known)
-        else {}
-    )
-
-
-def scale(asked: str, values: Frame, measure: str = "") -> str:
-    """The type of an axis: what was asked, or what suits the numbers; a measure is linear unless it is a rate."""
-    if asked != "auto":
-        return asked
-    if values.dtype == object:
-        return "category"
-    return "log" if measure == "train.lr" or (measure == "" and logarithmic(values)) else "linear"
-
-
 def grid_figure(matrix: Frame, x: str, y: str, value: str, share: bool) -> go.Figure:
     """A matrix as a grid of colours, its index downwards and its columns along."""
     figure = go.Figure(
         go.Heatmap(
             z=matrix.to_numpy(float), x=[text(v) for v in matrix.columns], y=[text(v) for v in matrix.index],
-            colorscale=SCALE, zmin=0 if share else None, zmax=1 if share else None, xgap=1, ygap=1, hoverongaps=False,
-            colorbar={"title": {"text": text(value), "side": "right"}, "thickness": 12, "outlinewidth": 0},
+            zmin=0 if share else None, zmax=1 if share else None, colorbar={"title": {"text": text(value)}},
             hovertemplate=f"{text(plain(y))} %{{y}}<br>{text(plain(x))} %{{x}}<br><b>%{{z:.4g}}</b><extra></extra>",
         )
     )  # fmt: skip
-    figure.update_xaxes(title_text=text(plain(x)), type="category", showgrid=False)
-    figure.update_yaxes(title_text=text(plain(y)), type="category", showgrid=False, autorange="reversed")
-    return figure
+    return figure.update_xaxes(COLUMNS, title_text=text(plain(x))).update_yaxes(ROWS, title_text=text(plain(y)))
 
 
 def _about(low: float, high: float, count: float) -> str:

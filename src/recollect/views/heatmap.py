@@ -35,7 +35,7 @@ class Heatmap(View):
         matrix = cells.pivot_table(index="line", columns="x", values="y", aggfunc="mean", sort=False)
         rows = list(dict.fromkeys(cells["line"]))
         columns = list(dict.fromkeys(cells["x"].dropna()))
-        return matrix.reindex(index=rows, columns=sorted(columns, key=_order)).iloc[:SIZE, :SIZE]
+        return matrix.reindex(index=rows, columns=sorted(columns, key=order)).iloc[:SIZE, :SIZE]
 
     def draw(self, table: Frame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
         return grid_figure(table, chosen["x"], chosen["lines"], plain(chosen["y"]), is_share(chosen["y"]))
@@ -44,5 +44,10 @@ class Heatmap(View):
         return f"Mean over the runs of a cell; blank: no run. At most {SIZE} rows and columns."
 
 
-def _order(value: object) -> tuple:
-    return (0, value, "") if isinstance(value, int | float) else (1, 0, str(value))
+def order(value: object) -> tuple:
+    """What values of a field are sorted by: numbers, then texts, then what is missing."""
+    return (
+        (0, value, "")
+        if isinstance(value, int | float) and value == value
+        else (1 if value == value else 2, 0, str(value))
+    )

@@ -6,12 +6,12 @@ import plotly.graph_objects as go
 
 from recollect.views.base import Choice, Frames, View
 from recollect.views.draw import is_share
-from recollect.views.fields import choose, logarithmic, measures, number, plain, text, varying
+from recollect.views.fields import choose, logarithmic, measures, number, plain, text, value_text, varying
 from recollect.views.frame import Frame
-from recollect.views.style import SCALE
 
 AXES = 8
 """Fields at most."""
+MARGIN = {"l": 110, "r": 40, "t": 56, "b": 24}
 
 
 class Parallel(View):
@@ -37,10 +37,10 @@ class Parallel(View):
     def draw(self, table: Frame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
         y = chosen["y"]
         ends = (0, 1) if is_share(y) else (table[y].min(), table[y].max())
-        line = {"color": table[y], "colorscale": SCALE, "cmin": ends[0], "cmax": ends[1], "showscale": False}
+        line = {"color": table[y], "cmin": ends[0], "cmax": ends[1]}
         axes = [axis(table[name], name, name == y) for name in table.columns[1:]]
-        figure = go.Figure(go.Parcoords(dimensions=axes, line=line, labelangle=0, customdata=table["id"]))
-        return figure.update_layout(margin={"l": 110, "r": 40, "t": 56, "b": 24})
+        figure = go.Figure(go.Parcoords(dimensions=axes, line=line, customdata=table["id"]))
+        return figure.update_layout(margin=MARGIN)
 
     def caption(self, frames: Frames) -> str:
         return "A line per run. Drag along an axis to keep some runs, click it to keep all again; drag a name to move its axis."
@@ -67,7 +67,7 @@ def axis(values: Frame, name: str, measured: bool) -> dict:
         "label": label,
         "values": np.log10(values),
         "tickvals": np.log10(ticks),
-        "ticktext": [f"{v:.3g}" for v in ticks],
+        "ticktext": [value_text(v) for v in ticks.tolist()],
     }
 
 

@@ -44,41 +44,47 @@ def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
         look = {
             "dash": DASHES[k % len(DASHES)],
             "symbol": MARKERS[k % len(MARKERS)],
-            "opacity": max(0.55, 1 - 0.15 * k),
+            "opacity": max(0.7, 1 - 0.1 * k),
         }
         found[label] = {"colour": colour % len(ALL_COLOURS), **look, **({"opacity": 1.0} if len(names) == 1 else {})}
     return found
 
 
-def layout(theme: str) -> dict[str, Any]:
-    """The layout that all charts share."""
+def template(theme: str) -> dict[str, Any]:
+    """Plotly's template: what all charts share, in the layout and in their traces."""
     tone = THEMES[theme]
     axis = {
         "gridcolor": tone["line"], "linecolor": tone["soft"], "zeroline": False, "ticks": "outside", "ticklen": 4,
         "tickcolor": tone["line"], "automargin": True, "title": {"standoff": 8}, "exponentformat": "power",
     }  # fmt: skip
-    return {
+    layout = {
         "font": {"family": FONT, "size": 13, "color": tone["text"]}, "paper_bgcolor": tone["panel"],
         "plot_bgcolor": tone["panel"], "colorway": colours(theme),
-        "margin": {"l": 56, "r": 16, "t": 16, "b": 48}, "hovermode": "closest", "autosize": True,
+        "margin": {"l": 56, "r": 16, "t": 16, "b": 52}, "hovermode": "closest", "autosize": True,
+        "shapedefaults": {"line": {"color": tone["soft"], "width": 1}, "layer": "below"},
         "hoverlabel": {"bgcolor": tone["back"], "bordercolor": tone["soft"], "align": "left",
                        "font": {"family": FONT, "size": 12, "color": tone["text"]}, "namelength": -1},
         "legend": {"font": {"size": 12}, "tracegroupgap": 0, "itemwidth": 30}, "xaxis": axis, "yaxis": axis,
     }  # fmt: skip
+    bar = {"title": {"side": "right"}, "thickness": 12, "outlinewidth": 0}
+    grid = {"colorscale": SCALE, "xgap": 1, "ygap": 1, "hoverongaps": False, "colorbar": bar}
+    return {
+        "layout": layout,
+        "data": {"heatmap": [grid], "parcoords": [{"line": {"colorscale": SCALE}, "labelangle": 0}]},
+    }
 
 
 def set_theme(figure: go.Figure, theme: str, title: str = "") -> go.Figure:
     """The figure in a theme: everything that a view does not set itself, and its colours, which it gives as numbers."""
     if theme not in THEMES:
         raise SpecError(f"theme {theme!r}: {nearest(theme, THEMES)}")
-    shared, palette = layout(theme), colours(theme)
-    figure.layout.template = go.layout.Template(layout=shared)
+    palette = colours(theme)
+    figure.layout.template = template(theme)
     traces: Any = figure.data
     faint = 0.14 if sum(bool(trace.fill) for trace in traces if "fill" in trace) <= FEW else 0.07
     for trace in traces:
         if isinstance(trace.meta, dict) and "colour" in trace.meta:
             paint(trace, palette[trace.meta["colour"]], faint)
-    figure.update_shapes(line_color=THEMES[theme]["soft"])
     if title:
         figure.update_layout(
             title={"text": html.escape(title, quote=False), "x": 0.01, "font": {"size": 16}}, margin={"t": 48}

@@ -1,5 +1,7 @@
 """Accuracy against learning rate: the mean, the band over seeds, and the windows as bars under it."""
 
+from typing import Any
+
 import numpy as np
 import plotly.graph_objects as go
 
@@ -35,21 +37,7 @@ class Window(View):
         figure = line_figure(table, chosen, "train.lr", chosen["y"])
         if chosen["y"] != "accuracy":
             return figure
-        solved = {
-            "y0": frames.threshold,
-            "y1": frames.threshold,
-            "x0": 0,
-            "x1": 1,
-            "xref": "paper",
-            "line": {"dash": "dot"},
-        }
-        low, high = np.log10([table["x"].min(), table["x"].max()]) if len(table) else (-4, -2)
-        if chosen["xscale"] != "linear":
-            figure.update_xaxes(range=[low - 0.06, high + 0.06])
-        rates = [rate for rate in ZOOLOGY_RATES if low - 0.05 <= np.log10(rate) <= high + 0.05]
-        shared = {"y0": 0, "y1": 1, "yref": "paper", "line": {"dash": "2px,4px"}, "opacity": 0.6}
-        figure.update_layout(shapes=[solved, *({"x0": rate, "x1": rate, **shared} for rate in rates)])
-        figure.update_shapes(type="line", line_width=1)
+        figure.update_layout(shapes=rules(table["x"], frames.threshold))
         if chosen["lines"] == "configuration":
             _add_bars(figure, table, frames.threshold)
         return figure
@@ -57,8 +45,29 @@ class Window(View):
     def caption(self, frames: Frames) -> str:
         return (
             f"Line: mean; band: lowest to highest run. Bars under the curves: the windows, where the mean is at least "
-            f"{frames.threshold:g}; dashed: the four rates of Zoology. A run that diverged before it was measured counts as 0."
+            f"{frames.threshold:g}; dotted: the four rates of Zoology. A run that diverged before it was measured counts as 0."
         )
+
+
+def rules(rates: Frame, threshold: float) -> list[dict[str, Any]]:
+    """The threshold as a line, and so the rates of Zoology that lie within those tried."""
+    solved = {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": threshold,
+        "y1": threshold,
+        "line": {"dash": "dot"},
+    }
+    upright = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "line": {"dash": "2px,4px"}, "opacity": 0.6}
+    within = [rate for rate in ZOOLOGY_RATES if len(rates) and rates.min() <= 1.1 * rate and rate <= 1.1 * rates.max()]
+    return [solved, *({**upright, "x0": rate, "x1": rate} for rate in within)]
+
+
+def about(decades: float, low: float, high: float) -> str:
+    """A window in words."""
+    return f"window: {decades:.3g} decades, {low:.3g} to {high:.3g}"
 
 
 def _add_bars(figure: go.Figure, table: Frame, threshold: float) -> None:
@@ -70,10 +79,10 @@ def _add_bars(figure: go.Figure, table: Frame, threshold: float) -> None:
     bars = []
     for i, line in enumerate(lines):
         edges, name = [found[line].low, found[line].high], text(line)
-        about = f"window: {found[line].decades:.3g} decades, {edges[0]:.3g} to {edges[1]:.3g}"
+        words = about(found[line].decades, *edges)
         bars.append({
             "type": "scatter", "x": edges, "y": [-i, -i], "yaxis": "y2", "mode": "lines", "line": {"width": 6}, "name": name,
-            "legendgroup": name, "meta": {"colour": look[line]["colour"]}, "showlegend": False, "text": about,
+            "legendgroup": name, "meta": {"colour": look[line]["colour"]}, "showlegend": False, "text": words,
             "hovertemplate": "%{text}<extra></extra>", "opacity": look[line]["opacity"],
         })  # fmt: skip
     figure.add_traces(bars)

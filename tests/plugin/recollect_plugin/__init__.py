@@ -87,10 +87,6 @@ class Shy(InProcess):
 
     cohorts: ClassVar[list[int]] = []
 
-    @classmethod
-    def start(cls, resources):
-        return cls("cpu")
-
     def submit(self, job, saved):
         self.cohorts.append(len(job.runs))
         super().submit(job, saved)

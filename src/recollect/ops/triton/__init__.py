@@ -13,11 +13,13 @@ from torch import Tensor
 if TYPE_CHECKING:
     from recollect.ops.triton import answer_loss as answer_loss
     from recollect.ops.triton import attention as attention
+    from recollect.ops.triton import channel_delta_rule as channel_delta_rule
     from recollect.ops.triton import delta_rule as delta_rule
     from recollect.ops.triton import gated_norm as gated_norm
     from recollect.ops.triton import linear_attention as linear_attention
     from recollect.ops.triton import linear_attention_pairs as linear_attention_pairs
     from recollect.ops.triton import mlp as mlp
+    from recollect.ops.triton import optimisers as optimisers
     from recollect.ops.triton import selective_scan as selective_scan
     from recollect.ops.triton import short_conv as short_conv
     from recollect.ops.triton import ssd as ssd

@@ -1,42 +1,47 @@
-"""Tables 2, 3 and 4: what 1-layer attention lacks, what Mamba can do without, and positions in recurrent models.
+"""Tables 2, 3 and 4 and Figures 8 to 10: what 1-layer attention lacks, what Mamba can do without, and positions in recurrent
+models.
 
 And our own control: whether MQAR's clean variant and that of the released generator give different answers.
 """
 
 import re
+from functools import partial
 
 import pandas as pd
 
-from recollect.analysis.scaling import at_best_rate
+from recollect.analysis.rates import at_best_rate
 from recollect.analysis.window import THRESHOLD
-from recollect.papers.drawing import table
+from recollect.figures.text import text_figure
+from recollect.models.diagram import diagram
+from recollect.models.spec import ModelSpec
 from recollect.papers.estimates import NotEnough, best
-from recollect.papers.item import Item
-from recollect.papers.judge import Claim, Evidence, Scale
-from recollect.papers.okpekpe2025.cells import cells, pairs, printed
+from recollect.papers.item import Drawing, Item, table
+from recollect.papers.judge import Claim, Evidence, Scale, claim, claims
+from recollect.papers.okpekpe2025.cells import PRINTED, best_in_cells, cells, pairs, printed
 from recollect.papers.okpekpe2025.settings import (
     ABLATION_WIDTH,
     FINE,
     FIVE_SEEDS,
-    HARDEST,
     LARGER_BATCH,
-    NAME,
-    POSITIONS_WIDTH,
     SETTINGS,
     THREE_RATES,
     differs,
     model,
     rates_at,
     study,
-    tasks,
-    train,
+    study_of,
 )  # fmt: skip
-from recollect.papers.okpekpe2025.widths import ATTENTION_ONE_PAIR, ONE_PAIR
+from recollect.papers.okpekpe2025.widths import ONE_PAIR, one_pair
 from recollect.papers.questions import Finding, any_of, at_least, at_most, every, within
 from recollect.study.spec import Study
+from recollect.tasks import as_task
 
 SAME, SAME_VARIANT = 0.1, 0.05
 """The most by which positions, and variants of the task, may change the accuracy."""
+HARDEST = {"tiny": (16, 4), "small": (64, 4), "medium": (64, 4), "paper": (512, 64)}
+"""Tables 2 to 4: one pair of 64 is 2 %."""
+POSITIONS_WIDTH = {"tiny": 32, "small": 64, "medium": 64, "paper": 256}
+"""Table 4: sixteen models."""
 MODELS = {
     "attention": ("Attention", "attention", 2),
     "attention(conv=qkv)": ("Attention + conv on QKV", {"kind": "attention", "conv": "qkv"}, 99),
@@ -56,72 +61,60 @@ IN_TABLE_2 = [title for title in MODELS if title not in ("attention(conv=k)", "a
 
 def ablation_studies(scale: Scale) -> list[Study]:
     """The nine one-layer models of Table 3."""
-    models = {name: model(mixer, scale, ABLATION_WIDTH[scale], 1) for name, (_, mixer, _) in MODELS.items()}
+    width, settings = ABLATION_WIDTH[scale], [HARDEST[scale]]
     if scale == "medium":
-        easy = [spec for name, spec in models.items() if name not in HARD]
-        hard = [spec for name, spec in models.items() if name in HARD]
+        easy, hard = ([MODELS[name][1] for name in MODELS if (name in HARD) == is_hard] for is_hard in (False, True))
         return [
-            study("ablations", scale, easy, [HARDEST[scale]], rates=THREE_RATES),
-            study("ablations-hard", scale, hard, [HARDEST[scale]], rates=HARD_RATES),
+            study("ablations", scale, easy, width, 1, settings, rates=THREE_RATES),
+            study("ablations-hard", scale, hard, width, 1, settings, rates=HARD_RATES),
         ]
     rates = {"tiny": FINE["tiny"][4:9], "paper": FINE["paper"]}.get(scale) or FINE[scale][3:9]
-    return [study("ablations", scale, list(models.values()), [HARDEST[scale]], rates=rates, **LARGER_BATCH[scale])]
+    mixers = [mixer for _, mixer, _ in MODELS.values()]
+    return [study("ablations", scale, mixers, width, 1, settings, rates=rates, **LARGER_BATCH[scale])]
 
 
-def _percentages(titles: list[str]):
+def _percentages(titles: list[str], evidence: Evidence) -> pd.DataFrame:
     """The paper's percentages beside ours."""
-
-    def numbers(evidence: Evidence) -> pd.DataFrame:
-        found = at_best_rate(evidence.runs, ["model"]).set_index("model").to_dict("index") if len(evidence.runs) else {}
-        rows = []
-        for name in titles:
-            row = found.get(name, {})
-            rows.append(
-                {"model": MODELS[name][0], "paper, %": MODELS[name][2], "here, %": 100 * row.get("accuracy", float("nan")),
-                 "lowest seed": 100 * row.get("min", float("nan")), "highest seed": 100 * row.get("max", float("nan")),
-                 "learning rate": row.get("lr", float("nan")), "seeds": row.get("seeds", 0)}
-            )  # fmt: skip
-        return pd.DataFrame(rows)
-
-    return numbers
+    found = at_best_rate(evidence.runs, ["model"]).set_index("model").to_dict("index") if len(evidence.runs) else {}
+    rows = []
+    for name in titles:
+        row = found.get(name, {})
+        rows.append(
+            {"model": MODELS[name][0], "paper, %": MODELS[name][2], "here, %": 100 * row.get("accuracy", float("nan")),
+             "lowest seed": 100 * row.get("min", float("nan")), "highest seed": 100 * row.get("max", float("nan")),
+             "learning rate": row.get("lr", float("nan")), "seeds": row.get("seeds", 0)}
+        )  # fmt: skip
+    return pd.DataFrame(rows)
 
 
-def _solves(name: str):
-    def test(evidence: Evidence) -> Finding:
-        found = cells(evidence.where(model=name, layers=1))
-        return any_of(
-            *(at_least(evidence.best(rows, f"{MODELS[name][0]} {at}"), THRESHOLD) for at, rows in found.items())
-        )
-
-    return test
+def _solves(name: str, evidence: Evidence) -> Finding:
+    found = best_in_cells(evidence, evidence.where(model=name, layers=1), MODELS[name][0])
+    return any_of(*(at_least(one, THRESHOLD) for one in found))
 
 
-def _fails(name: str):
-    def test(evidence: Evidence) -> Finding:
-        found = cells(evidence.where(model=name, layers=1))
-        return every(
-            found,
-            lambda at: at_most(evidence.best(found[at], f"{MODELS[name][0]} {at}"), ONE_PAIR[1] / pairs(found[at])),
-        )
-
-    return test
+def _fails(name: str, evidence: Evidence) -> Finding:
+    found = cells(evidence.where(model=name, layers=1))
+    return every(
+        found,
+        lambda at: at_most(evidence.best(found[at], f"{MODELS[name][0]} {at}"), ONE_PAIR[1] / pairs(found[at])),
+    )
 
 
 def _claims(titles: list[str]) -> tuple[Claim, ...]:
-    claims = []
+    found = []
     for name in titles:
         shown, _, percent = MODELS[name]
         if name == "attention":
-            claims.append(ATTENTION_ONE_PAIR)
+            found.append(one_pair)
             continue
         if percent > 50:  # the earlier version of the paper: at any length and width
             says = f"1-layer {shown} solves MQAR: at least {THRESHOLD} in some setting and width tried (paper: {percent} %)"
-            test, decided = _solves(name), printed(HARDEST["paper"])
+            test, decided = partial(_solves, name), printed(HARDEST["paper"])
         else:
             says = f"1-layer {shown} fails: at most {ONE_PAIR[1]:g} pairs of K in every setting and width (paper: {percent} %)"
-            test, decided = _fails(name), printed()
-        claims.append(Claim(re.sub(r"\W+", "-", shown.lower()), says, test, decided))
-    return tuple(claims)
+            test, decided = partial(_fails, name), printed()
+        found.append(Claim(re.sub(r"\W+", "-", shown.lower()), says, test, decided))
+    return tuple(found)
 
 
 _UNSTATED = {
@@ -131,12 +124,12 @@ _UNSTATED = {
 }  # fmt: skip
 TABLE2 = Item(
     "table2", "Ablated one-layer models", "a convolution lets attention recall; Mamba survives each ablation",
-    table(_percentages(IN_TABLE_2), "Accuracy of ablated 1-layer models"), ablation_studies, _claims(IN_TABLE_2),
+    table(partial(_percentages, IN_TABLE_2), "Accuracy of ablated 1-layer models"), ablation_studies, _claims(IN_TABLE_2),
     differs(**_UNSTATED),
 )  # fmt: skip
 TABLE3 = Item(
     "table3", "Ablated one-layer models, every convolution", "a convolution on k or v suffices, on q it does not",
-    table(_percentages(list(MODELS)), "Accuracy of ablated 1-layer models, every convolution"), ablation_studies,
+    table(partial(_percentages, list(MODELS)), "Accuracy of ablated 1-layer models, every convolution"), ablation_studies,
     _claims([name for name in MODELS if name not in IN_TABLE_2]), differs(**_UNSTATED),
 )  # fmt: skip
 
@@ -153,7 +146,7 @@ def table4_studies(scale: Scale) -> list[Study]:
     more = (
         {"epochs": 20, "rates": rates_at(8, 10), "seed": FIVE_SEEDS} if scale == "medium" else {"rates": TRIED[scale]}
     )
-    return [study("positions", scale, models, [HARDEST[scale]], **more)]
+    return [study_of("positions", scale, models, [HARDEST[scale]], **more)]
 
 
 def _by_positions(evidence: Evidence) -> pd.DataFrame:
@@ -169,30 +162,23 @@ def _by_positions(evidence: Evidence) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["model", *POSITIONS.values()])
 
 
-def _positions_do_nothing(name: str):
-    def test(evidence: Evidence) -> Finding:
-        runs = evidence.where(model=name)
-        found = {
-            ours: evidence.best(evidence.where(model=name, positions=ours), f"{name}, {theirs}")
-            for ours, theirs in POSITIONS.items()
-        }
-        if max(one.high for one in found.values()) <= (floor := 1 / pairs(runs)):
-            raise NotEnough(f"{name} recalls no more than one pair in K ({floor:.3g})", "not seen at this scale")
-        return every(list(POSITIONS)[1:], lambda ours: within(found["none"], found[ours], SAME))
-
-    return test
+@claims("{name}-unchanged", WITH_POSITIONS, PRINTED)
+def _unchanged(name: str, evidence: Evidence) -> Finding:
+    """No kind of positions moves the accuracy of 1-layer {name}, where it is above one pair in K, by more than {SAME}"""
+    runs = evidence.where(model=name)
+    found = {
+        ours: evidence.best(evidence.where(model=name, positions=ours), f"{name}, {theirs}")
+        for ours, theirs in POSITIONS.items()
+    }
+    if max(one.high for one in found.values()) <= (floor := 1 / pairs(runs)):
+        raise NotEnough(f"{name} recalls no more than one pair in K ({floor:.3g})", "not seen at this scale")
+    return every(list(POSITIONS)[1:], lambda ours: within(found["none"], found[ours], SAME))
 
 
 TABLE4 = Item(
     "table4", "Positions in recurrent models", "positions do not change recurrent models",
     table(_by_positions, "Positions in recurrent models", "±: half of the 90 % interval over seeds."), table4_studies,
-    tuple(
-        Claim(
-            f"{name}-unchanged", f"No kind of positions moves the accuracy of 1-layer {name}, where it is above one pair in "
-            f"K, by more than {SAME}", _positions_do_nothing(name), printed(),
-        )
-        for name in WITH_POSITIONS
-    ),
+    _unchanged,
     differs(
         "Layers, setting and width are not stated, nor what relative positions are in a recurrent model: the embedding is "
         "rotated.", tiny="Three learning rates.", small="Width 64, three learning rates.",
@@ -205,9 +191,9 @@ CONTROLLED = ["deltanet", "mamba"]
 
 def variant_studies(scale: Scale) -> list[Study]:
     """Two one-layer models that solve, on both variants, at the rates where they do."""
-    models = [model(mixer, scale, ABLATION_WIDTH[scale], 1) for mixer in CONTROLLED]
-    task = [one for variant in ("clean", "zoology") for one in tasks(scale, SETTINGS[scale][-1:], variant=variant)]
-    return [Study(name=f"{NAME}.variants.{scale}", model=models, task=task, train=train(scale, TRIED[scale]))]
+    both = {"variant": ["clean", "zoology"]}
+    width, settings = ABLATION_WIDTH[scale], SETTINGS[scale][-1:]
+    return [study("variants", scale, CONTROLLED, width, 1, settings, task=both, rates=TRIED[scale])]
 
 
 def _by_variant(evidence: Evidence) -> pd.DataFrame:
@@ -216,7 +202,11 @@ def _by_variant(evidence: Evidence) -> pd.DataFrame:
     return at_best_rate(evidence.runs, by) if len(evidence.runs) else pd.DataFrame(columns=by)
 
 
+@claim("variants-agree", ("small", "medium", "paper"))
 def _same_on_both(evidence: Evidence) -> Finding:
+    """1-layer DeltaNet and Mamba differ by at most {SAME_VARIANT} between MQAR's clean variant and the released
+    generator's"""
+
     def same(name: str) -> Finding:
         clean, released = (
             evidence.best(evidence.where(model=name, variant=v), f"{name}, {v}") for v in ("clean", "zoology")
@@ -229,14 +219,29 @@ def _same_on_both(evidence: Evidence) -> Finding:
 VARIANTS = Item(
     "variants", "Control: MQAR's two variants", "keys queried in the order of the released generator, or in any order",
     table(_by_variant, "Control: the two variants of MQAR"), variant_studies,
-    (
-        Claim(
-            "variants-agree", f"1-layer DeltaNet and Mamba differ by at most {SAME_VARIANT} between MQAR's clean variant and "
-            "the released generator's", _same_on_both, ("small", "medium", "paper"),
-        ),
-    ),
+    (_same_on_both,),
     differs(
         "Not in the paper.", tiny="Not in the paper; three rates.", small="Not in the paper; three rates.",
         medium="Not in the paper; width 128, two rates.",
     ),
 )  # fmt: skip
+
+DRAWN = {
+    "S6 as the mixer of a Transformer layer": "s6",
+    "Mamba without conv1d": {"kind": "mamba", "conv": False},
+    "Mamba without the gate": {"kind": "mamba", "gate": False},
+}
+
+
+def draw_diagrams(evidence: Evidence, caption: str) -> Drawing:
+    """The three diagrams under each other."""
+    task = as_task({"kind": "mqar"})
+    specs = {title: ModelSpec.model_validate({"mixer": mixer, "layers": 1}) for title, mixer in DRAWN.items()}
+    text = "\n".join(f"{title}\n\n{diagram(spec, task)}" for title, spec in specs.items())
+    table = pd.DataFrame({"figure": list(specs), "model": [spec.title for spec in specs.values()]})
+    return text_figure(text, "Figures 8 to 10: ablated architectures", caption), table
+
+
+FIG8 = Item(
+    "fig8-10", "Ablated architectures", "diagrams of S6 + MLP, Mamba without conv1d and without gate", draw_diagrams
+)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from recollect.analysis.groups import groups
 from recollect.analysis.window import ZOOLOGY_RATES
-from recollect.papers.estimates import NotEnough
+from recollect.papers.estimates import Estimate, NotEnough
 from recollect.papers.judge import Evidence
 from recollect.papers.okpekpe2025.settings import SETTINGS
 
@@ -30,6 +30,11 @@ def cells(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
         for values, rows in groups(same, differ) if differ else [({}, same)]:
             found[label + "".join(f", {name.rpartition('.')[2]} {value}" for name, value in values.items())] = rows
     return found
+
+
+def best_in_cells(evidence: Evidence, runs: pd.DataFrame, name: str) -> list[Estimate]:
+    """The accuracy of each configuration of a model at its best rate."""
+    return [evidence.best(rows, f"{name} {at}") for at, rows in cells(runs).items()]
 
 
 def common(one: pd.DataFrame, other: pd.DataFrame) -> dict[str, tuple[pd.DataFrame, pd.DataFrame]]:
@@ -60,6 +65,11 @@ def with_zoologys_rates(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return found
 
 
+def widest(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of the largest width."""
+    return runs.loc[runs["model.width"] == runs["model.width"].max()]
+
+
 def pairs(runs: pd.DataFrame) -> int:
     """How many pairs the task of these runs has."""
     return int(runs["task.pairs"].iloc[0])
@@ -82,3 +92,7 @@ def printed(*settings: tuple[int, int], wider_than_long: str = "", in_each: bool
         return known <= tried if in_each else bool(known & tried)
 
     return test
+
+
+PRINTED = printed()
+"""Whether the paper's protocol was run in any setting that the paper names: what decides most claims."""

@@ -1,50 +1,39 @@
 """Our own controls: do the choices that the paper leaves unstated decide the verdicts?
 
 `filler`: blank filler, Zoology's and the task of every other item, against random filler. `stopping`: the runs of Figure 1
-evaluated at their last step, at their best measurement, and as if training had ended at 99 %. `readings`: other models that the
-paper's words allow.
+evaluated at their last step, at their best measurement, and as if training had ended at 99 %. See also `readings.py`.
 """
-
-from functools import cache
-from typing import Any
 
 import pandas as pd
 
-from recollect.analysis.scaling import at_best_rate
-from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES, windows
+from recollect.analysis.window import ZOOLOGY_RATES, windows
 from recollect.figures.panels import lines_figure, mean_and_range
-from recollect.papers.drawing import table
+from recollect.papers.estimates import Estimate, NotEnough
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Evidence, Scale
-from recollect.papers.okpekpe2025 import unstated
+from recollect.papers.judge import Claim, Evidence, Scale, where
+from recollect.papers.okpekpe2025.cells import PRINTED
 from recollect.papers.okpekpe2025.settings import (
     ABLATION_WIDTH,
     ABOVE,
     FINE,
     FOUR_RATES,
     LONGER,
-    NAME,
     SETTINGS,
     differs,
     model,
     rates_at,
-    study,
-    tasks,
-    train,
+    study_of,
 )
-from recollect.papers.okpekpe2025.windows import WIDTH, fig1_studies
+from recollect.papers.okpekpe2025.windows import WIDER, WIDTH, fig1_studies
+from recollect.papers.questions import Finding, every, exceeds, within
 from recollect.study.spec import Study
 
-STOP = 0.99
-"""The accuracy above which Zoology's code ends a run."""
-LAST, BEST, STOPPED = "last step", "best measurement", f"stop at {STOP:.0%}"
-"""When accuracy is read."""
+OURS = "Not in the paper: a control."
+SIZES = "Two layers: width 64; one layer: width 128; 3 to 7 rates."
 TWO_LAYERS = ["attention", "mamba", "hyena", "h3", "rwkv"]
 ONE_LAYER = [{"kind": "mamba", "conv": False}, "s6", {"kind": "attention", "conv": "v"}]
 RATES = {"tiny": FINE["tiny"][4:9:2], "small": FINE["small"][2:9], "medium": FOUR_RATES, "paper": None}
 """Rates around the best."""
-EDGES = {"mamba": [*rates_at(6, 7, 9, 11, 12), ABOVE[0]], "attention": rates_at(2, 3, 6, 9, 10)}
-"""At `medium`: rates on both sides of each edge of a model's window in Figure 1."""
 ACROSS = {"mamba": [*rates_at(5, 6, 7, 9, 10, 11, 12), ABOVE[0]], "attention": rates_at(1, 2, 3, 5, 7, 9, 10, 11)}
 """At `medium`: more of them, because the filler may move the edges."""
 
@@ -52,21 +41,15 @@ ACROSS = {"mamba": [*rates_at(5, 6, 7, 9, 10, 11, 12), ABOVE[0]], "attention": r
 def filler_studies(scale: Scale) -> list[Study]:
     """Five two-layer models, and three one-layer models of Tables 2 and 3 whose recall may depend on the filler, with blank and
     with random filler; at `tiny` the two-layer models that solve alone."""
-    short = {"steps": LONGER} if scale == "tiny" else {}
-    task = [one for filler in ("blank", "random") for one in tasks(scale, SETTINGS[scale][:1], filler=filler)]
+    both, short = {"filler": ["blank", "random"]}, {"steps": LONGER} if scale == "tiny" else {}
     two = [model(mixer, scale, WIDTH[scale], 2) for mixer in (TWO_LAYERS[:2] if scale == "tiny" else TWO_LAYERS)]
     one = [model(mixer, scale, ABLATION_WIDTH[scale], 1) for mixer in ONE_LAYER]
-    grids = {"filler": (two, RATES[scale]), "filler-one": (one, RATES[scale])}
-    if scale == "tiny":
-        del grids["filler-one"]
+    grids = {"filler": (two, RATES[scale])} | ({} if scale == "tiny" else {"filler-one": (one, RATES[scale])})
     if scale == "medium":  # windows of the two that solve
-        windows = {
-            f"filler-{name}": (one, ACROSS[name])
-            for name, one in zip(TWO_LAYERS[:2], ([two[0]], [two[1]]), strict=True)
-        }
-        grids |= {"filler": (two[2:], RATES[scale]), **windows}
+        grids["filler"] = (two[2:], RATES[scale])
+        grids |= {f"filler-{name}": ([two[place]], ACROSS[name]) for place, name in enumerate(TWO_LAYERS[:2])}
     return [
-        Study(name=f"{NAME}.{part}.{scale}", model=models, task=task, train=train(scale, rates, **short))
+        study_of(part, scale, models, SETTINGS[scale][:1], task=both, rates=rates, **short)
         for part, (models, rates) in grids.items()
     ]
 
@@ -79,22 +62,86 @@ def draw_filler(evidence: Evidence, caption: str) -> Drawing:
         runs = runs.sort_values("model", key=lambda column: ~column.isin(TWO_LAYERS[:2]), kind="stable")
         named = zip(runs["model"], runs["model.layers"], strict=True)
         runs = runs.assign(panel=[f"{name}, {layers} layer{'s' * (layers > 1)}" for name, layers in named])
-    table = mean_and_range(runs, ["panel", "task.filler", "train.lr"])
+    return _by_rate(runs, "panel", "task.filler", "Control: blank and random filler", caption)
+
+
+def _by_rate(runs: pd.DataFrame, panel: str, line: str, title: str, caption: str) -> Drawing:
+    """Accuracy against learning rate; the numbers also have the decades of each line's window and their interval over seeds."""
+    by, marks = [panel, line], ZOOLOGY_RATES
+    table = mean_and_range(runs, [*by, "train.lr"])
     figure = lines_figure(
-        table, "train.lr", "task.filler", "panel", title="Control: blank and random filler", caption=caption,
-        xlabel="learning rate", marks=ZOOLOGY_RATES,
-    )  # fmt: skip
-    return figure, _with_windows(runs, table, ["panel", "task.filler"])
-
-
-def _with_windows(runs: pd.DataFrame, table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """The table with the decades of each group's window, and the interval over seeds."""
+        table, "train.lr", line, panel, title=title, caption=caption, xlabel="learning rate", marks=marks
+    )
     if runs.empty:
-        return table
+        return figure, table
     group = runs[by].astype(str).agg(" | ".join, axis=1)
     found = windows(runs.assign(group=group), by="group").set_index("group")
     rows = found.loc[table[by].astype(str).agg(" | ".join, axis=1), ["decades", "interval_low", "interval_high"]]
-    return table.assign(**{name: rows[name].to_numpy() for name in rows})
+    return figure, table.assign(**{name: rows[name].to_numpy() for name in rows})
+
+
+MORE = 0.1
+"""Accuracy by which a model must recall more with one filler to count."""
+
+
+def _by_filler(evidence: Evidence, name: str, layers: int) -> dict[str, pd.DataFrame]:
+    """The runs of a model with blank and with random filler."""
+    fillers = ("blank", "random")
+    return {f"{name}, {one} filler": evidence.where(model=name, layers=layers, filler=one) for one in fillers}
+
+
+def _windows(evidence: Evidence, name: str) -> list[Estimate]:
+    """The windows of a 2-layer model with blank and with random filler."""
+    return [evidence.window(runs, f"{at}: decades") for at, runs in _by_filler(evidence, name, 2).items()]
+
+
+def _recalls_more(evidence: Evidence, name: str, layers: int) -> Finding:
+    """Whether a model recalls more with blank filler than with random filler, each at its best rate."""
+    blank, random = (evidence.best(runs, at) for at, runs in _by_filler(evidence, name, layers).items())
+    return exceeds(blank, random, by=MORE)
+
+
+def _as_wide(one: Estimate, other: Estimate) -> Finding:
+    """Whether two windows are of about the same width; where there is neither, there is nothing to compare."""
+    if not one.value and not other.value:
+        raise NotEnough(
+            f"{one.name}: it solves at no rate, so that there is no window to compare", "not seen at this scale"
+        )
+    return within(one, other, WIDER)
+
+
+FILLER = Item(
+    "filler", "Control: blank and random filler", "whether the filler decides which models solve, and their windows",
+    draw_filler, filler_studies,
+    (
+        Claim(
+            "filler-widens-mamba",
+            f"With 2 layers, Mamba's window with blank filler is at least {WIDER} decades wider than with random filler",
+            lambda e: exceeds(*_windows(e, "mamba"), by=WIDER), PRINTED,
+        ),
+        Claim(
+            "filler-leaves-attention",
+            f"With 2 layers, attention's windows with blank and with random filler differ by at most {WIDER} decades",
+            lambda e: _as_wide(*_windows(e, "attention")), PRINTED,
+        ),
+        Claim(
+            "filler-helps-recurrent", f"With 2 layers, Hyena, H3 and RWKV each recall at least {MORE} more with blank filler "
+            "than with random filler, at their best rates",
+            lambda e: every(("hyena", "h3", "rwkv"), lambda name: _recalls_more(e, name, 2)), PRINTED,
+        ),
+        Claim(
+            "filler-helps-without-convolution", "With 1 layer, Mamba without its convolution and S6 each recall at least "
+            f"{MORE} more with blank filler than with random filler, at their best rates",
+            lambda e: every(("mamba(conv=False)", "s6"), lambda name: _recalls_more(e, name, 1)), PRINTED,
+        ),
+    ),
+    differs(OURS, tiny=f"{OURS} Three rates, attention and Mamba.", medium=f"{OURS} {SIZES}"),
+)  # fmt: skip
+
+STOP = 0.99
+"""The accuracy above which Zoology's code ends a run."""
+LAST, BEST, STOPPED = "last step", "best measurement", f"stop at {STOP:.0%}"
+"""When accuracy is read."""
 
 
 def _read(evidence: Evidence) -> pd.DataFrame:
@@ -108,7 +155,7 @@ def _read(evidence: Evidence) -> pd.DataFrame:
     stopped, best = (dict(zip(c["run"], c["accuracy"], strict=True)) for c in (solved, curves.sort_values("accuracy")))
     ended = zip(runs["id"], runs["accuracy"], strict=True)
     rules = {
-        LAST: list(runs["accuracy"]),
+        LAST: runs["accuracy"],
         BEST: [best.get(run) for run in runs["id"]],
         STOPPED: [stopped.get(run, accuracy) for run, accuracy in ended],
     }
@@ -117,98 +164,39 @@ def _read(evidence: Evidence) -> pd.DataFrame:
 
 def draw_stopping(evidence: Evidence, caption: str) -> Drawing:
     """Accuracy against learning rate, a panel per rule, a line per model."""
-    runs = _read(evidence)
-    table = mean_and_range(runs, ["rule", "model", "train.lr"])
-    figure = lines_figure(
-        table, "train.lr", "model", "rule", title="Control: when accuracy is read", caption=caption, xlabel="learning rate",
-        marks=ZOOLOGY_RATES,
-    )  # fmt: skip
-    return figure, _with_windows(runs, table, ["rule", "model"])
+    return _by_rate(_read(evidence), "rule", "model", "Control: when accuracy is read", caption)
 
 
-OF_WINDOWS: dict[str, dict[str, Any]] = {
-    "Mamba and an MLP": {"mixer": "mamba"},
-    "Mamba's own block twice, no MLP": {"mixer": "mamba", "layers": 4, "mlp": "none"},
-    "Mamba's own block twice, no MLP, PyTorch's initial maps": {
-        "mixer": {"kind": "mamba", "init": "pytorch"},
-        "layers": 4,
-        "mlp": "none",
-    },
-    "Mamba, step-size bias zero": {"mixer": {"kind": "mamba", "dt_init": "zero"}},
-    "Mamba, dropout 0.1": {"mixer": "mamba", "dropout_embedding": 0.1},
-    "attention": {"mixer": "attention"},
-    "attention, dropout 0.1": {"mixer": {"kind": "attention", "dropout": 0.1}, "dropout_embedding": 0.1},
-}
-"""Interpretations of two-layer models, whose windows are compared; each with its fields."""
-OF_RECALL: dict[str, dict[str, Any]] = {
-    "S6 without convolution": {"mixer": "s6"},
-    "S6 with Mamba's convolution": {"mixer": {"kind": "mamba", "expand": 1, "gate": False}},
-    **{
-        f"attention, {how} convolution on {part}": {
-            "mixer": {"kind": "attention", "conv": part, **({} if how == "causal" else {"conv_causal": False})}
-        }
-        for part in "kv"
-        for how in ("causal", "centred")
-    },
-}
-"""Interpretations of one-layer models: whether they recall at all."""
+def _decades(evidence: Evidence, name: str, rule: str) -> Estimate:
+    runs = where(evidence.once("read", _read), model=name, rule=rule).drop(columns="final.valid", errors="ignore")
+    return evidence.window(evidence.whole(runs), f"{name}, {rule}: decades")
 
 
-@cache
-def _studies(scale: Scale) -> dict[str, Study]:
-    """A study per reading. `tiny` leaves out what is slow to train (models of four blocks, dropout), and attention, which only
-    dropout is compared with."""
-    found = {}
-    for place, (name, fields) in enumerate({**OF_WINDOWS, **OF_RECALL}.items()):
-        given: dict[str, Any] = {"layers": 2 if name in OF_WINDOWS else 1, **fields}
-        if scale == "tiny" and (given["layers"] == 4 or "dropout" in name or name == "attention"):
-            continue
-        mixer, layers = given.pop("mixer"), given.pop("layers")
-        width = (WIDTH if name in OF_WINDOWS else ABLATION_WIDTH)[scale]
-        spec = model(mixer, scale, width, layers, **given)
-        rates = FINE["tiny"][6:9:2] if scale == "tiny" and name in OF_WINDOWS else RATES[scale]
-        if scale == "medium" and name in OF_WINDOWS:
-            rates = EDGES[mixer if isinstance(mixer, str) else mixer["kind"]]
-        how = ({"steps": LONGER} if name in OF_WINDOWS else {"batch": 64}) if scale == "tiny" else {}
-        found[name] = study(f"reading-{place}", scale, [spec], SETTINGS[scale][:1], rates=rates, **how)
-    return found
-
-
-def _named(evidence: Evidence) -> pd.DataFrame:
-    """The runs with their reading."""
-    names = {run.id: name for name, study in _studies(evidence.scale).items() for run in study.runs()}
-    return evidence.runs.assign(reading=[names[run] for run in evidence.runs["id"]])
-
-
-def _by_reading(evidence: Evidence) -> pd.DataFrame:
-    """Accuracy at the best rate and the window of each reading."""
-    columns = ["reading", "layers", "accuracy", "lowest seed", "highest seed", "learning rate", "decades", "seeds"]
-    rows = []
-    if len(evidence.runs):
-        runs = _named(evidence)
-        decades = windows(runs, by="reading", resamples=1).set_index("reading")["decades"]
-        for row in at_best_rate(runs, ["reading", "model.layers"]).to_dict("records"):
-            seen = (row["accuracy"], row["min"], row["max"], row["lr"], decades[row["reading"]], row["seeds"])
-            rows.append((row["reading"], row["model.layers"], *seen))
-    return pd.DataFrame(rows, columns=columns)
-
-
-_OURS = "Not in the paper: a control."
-_MEDIUM = "Two layers: width 64; one layer: width 128; 3 to 7 rates."
-FILLER = Item(
-    "filler", "Control: blank and random filler", "whether the filler decides which models solve, and their windows",
-    draw_filler, filler_studies, unstated.FILLER,
-    differs(_OURS, tiny=f"{_OURS} Three rates, attention and Mamba.", medium=f"{_OURS} {_MEDIUM}"),
-)  # fmt: skip
 STOPPING = Item(
     "stopping", "Control: when accuracy is read", "whether the last step, the best one or a stop at 99 % decides the windows",
-    draw_stopping, fig1_studies, unstated.stopping_claims(_read, LAST, BEST, STOPPED),
-    differs(f"{_OURS} The runs of Figure 1; measured on validation rows during training.", tiny=f"{_OURS} Runs end at 99 %."),
+    draw_stopping, fig1_studies,
+    tuple(
+        Claim(name, f"With 2 layers, {says}", test, PRINTED, by_best_epoch=False)
+        for name, says, test in (
+            (
+                "stopping-widens-attention",
+                f"attention's window is at least {WIDER} decades wider by the best measurement than by the last step",
+                lambda e: exceeds(_decades(e, "attention", BEST), _decades(e, "attention", LAST), by=WIDER),
+            ),
+            (
+                "stopping-leaves-mamba",
+                f"Mamba's windows by the best measurement and by the last step differ by at most {WIDER} decades",
+                lambda e: _as_wide(_decades(e, "mamba", BEST), _decades(e, "mamba", LAST)),
+            ),
+            (
+                "stopping-at-99-like-best",
+                f"a stop at 99 % gives attention and Mamba windows within {WIDER} decades of those of the best measurement",
+                lambda e: every(
+                    ("attention", "mamba"), lambda one: _as_wide(_decades(e, one, STOPPED), _decades(e, one, BEST))
+                ),
+            ),
+        )
+    ),
+    differs(f"{OURS} The runs of Figure 1; measured on validation rows during training.", tiny=f"{OURS} Runs end at 99 %."),
     ("curves",),
-)  # fmt: skip
-READINGS = Item(
-    "readings", "Control: readings of the paper", "models that the paper's words allow beside those of the other items",
-    table(_by_reading, f"Control: readings of the paper (windows at {THRESHOLD:g})"),
-    lambda scale: list(_studies(scale).values()), unstated.reading_claims(_named, list(OF_WINDOWS)),
-    differs(_OURS, tiny=f"{_OURS} Two or three rates.", medium=f"{_OURS} {_MEDIUM}"),
 )  # fmt: skip

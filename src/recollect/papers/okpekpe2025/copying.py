@@ -4,15 +4,14 @@ from typing import Any
 
 import pandas as pd
 
-from recollect.analysis.scaling import at_best_rate
+from recollect.analysis.rates import at_best_rate
 from recollect.analysis.window import THRESHOLD
 from recollect.figures.panels import mean_and_range
-from recollect.papers.drawing import lines, table
 from recollect.papers.estimates import Estimate
-from recollect.papers.item import Item
-from recollect.papers.judge import Claim, Evidence, Scale
+from recollect.papers.item import Item, lines, table
+from recollect.papers.judge import Claim, Evidence, Scale, claim
 from recollect.papers.okpekpe2025.settings import FINE, NAME, SEEDS
-from recollect.papers.okpekpe2025.stability import WIDER, wider
+from recollect.papers.okpekpe2025.windows import WIDER, wider
 from recollect.papers.questions import Finding, all_of, at_least, at_most, exceeds
 from recollect.study.grid import axis
 from recollect.study.spec import Study
@@ -24,21 +23,20 @@ SIZES = {"tiny": (2, 32, 44), "small": (4, 256, 352), "medium": (12, 1024, 1408)
 """Layers, width, and the width at which Mamba has as many parameters as with twice the layers."""
 
 
+def own_sizes(evidence: Evidence) -> bool:
+    """Whether models of the paper's own sizes are among the runs."""
+    layers, width, _ = SIZES["paper"]
+    return bool(((evidence.runs["model.layers"] == layers) & (evidence.runs["model.width"] == width)).any())
+
+
 def models(scale: Scale) -> list[dict[str, Any]]:
     """Attention, and Mamba as deep and wide, twice as deep, and wider."""
     layers, width, wide = SIZES[scale]
-    attention = {
-        "mixer": {"kind": "attention", "heads": {"tiny": 2, "small": 4}.get(scale, 16)},
-        "positions": "rotary",
-        "tie": False,
-    }
+    heads = {"tiny": 2, "small": 4}.get(scale, 16)
+    attention = {"mixer": {"kind": "attention", "heads": heads}, "positions": "rotary", "tie": False}
     mamba = {"mixer": "mamba", "mlp": "none", "norm": "rms", "tie": width == 1024}
-    sizes = [
-        {"width": width, "layers": layers},
-        {"width": width, "layers": 2 * layers},
-        {"width": wide, "layers": layers},
-    ]
-    return [{**attention, **sizes[0]}, *({**mamba, **size} for size in sizes)]
+    base, deep, wider = ({"width": w, "layers": n} for w, n in ((width, layers), (width, 2 * layers), (wide, layers)))
+    return [{**attention, **base}, *({**mamba, **size} for size in (base, deep, wider))]
 
 
 def studies(scale: Scale) -> list[Study]:
@@ -69,10 +67,8 @@ def studies(scale: Scale) -> list[Study]:
 
 
 def _runs(evidence: Evidence, mixer: str, deep: bool = False, wide: bool = False) -> pd.DataFrame:
-    layers, width, wider_width = SIZES[evidence.scale]
-    return evidence.where(
-        **{"model.mixer": mixer, "layers": layers * (2 if deep else 1), "width": wider_width if wide else width}
-    )
+    layers, *widths = SIZES[evidence.scale]
+    return evidence.where(**{"model.mixer": mixer, "layers": layers * (1 + deep), "width": widths[wide]})
 
 
 def _by_rate(evidence: Evidence) -> pd.DataFrame:
@@ -80,13 +76,10 @@ def _by_rate(evidence: Evidence) -> pd.DataFrame:
     runs = evidence.runs
     if len(runs):
         layers, width, wide = SIZES[evidence.scale]
-        drawn = [row == ("attention", layers, width) or row == ("mamba", layers, wide) for row in _sizes(runs)]
-        runs = runs.loc[drawn]
+        drawn = {("attention", layers, width), ("mamba", layers, wide)}
+        sizes = zip(runs["model.mixer"], runs["model.layers"], runs["model.width"], strict=True)
+        runs = runs.loc[[size in drawn for size in sizes]]
     return mean_and_range(runs, ["model.mixer", "train.lr"])
-
-
-def _sizes(runs: pd.DataFrame) -> list[tuple[str, int, int]]:
-    return list(zip(runs["model.mixer"], runs["model.layers"], runs["model.width"], strict=True))
 
 
 def _by_size(evidence: Evidence) -> pd.DataFrame:
@@ -101,24 +94,23 @@ def _best(evidence: Evidence, name: str, mixer: str, **size: bool) -> Estimate:
     return evidence.best(_runs(evidence, mixer, **size), name)
 
 
+@claim("attention-wider", own_sizes)
 def _attention_is_wider(evidence: Evidence) -> Finding:
+    """In copying, attention's window (accuracy >= {THRESHOLD}) is at least {WIDER} decades wider than Mamba's"""
     wide, narrow = _runs(evidence, "attention"), _runs(evidence, "mamba", wide=True)
     same = {"model.width": narrow["model.width"].iloc[0]}  # as many parameters, not as wide
-    return wider(evidence, wide.assign(**same), narrow, ("attention", "mamba"))
+    return wider(evidence, wide.assign(**same), narrow, ("attention", "mamba"), by=WIDER)
 
 
+@claim("wide-beats-deep", own_sizes)
 def _wide_beats_deep(evidence: Evidence) -> Finding:
+    """The wide Mamba copies at least {THRESHOLD} of the strings and at least {MARGIN} more than the deep one of as many
+    parameters (paper: 100 and 16 %)"""
     wide = _best(evidence, "wide mamba", "mamba", wide=True)
     return all_of(
         at_least(wide, THRESHOLD),
         lambda: exceeds(wide, _best(evidence, "deep mamba", "mamba", deep=True), by=MARGIN),
     )
-
-
-def own_sizes(evidence: Evidence) -> bool:
-    """Whether models of the paper's own sizes are among the runs."""
-    layers, width, _ = SIZES["paper"]
-    return bool(((evidence.runs["model.layers"] == layers) & (evidence.runs["model.width"] == width)).any())
 
 
 _JELASSI = (
@@ -135,14 +127,7 @@ _DIFFERS: dict[Scale, str] = {
 FIG5 = Item(
     "fig5", "Copying: accuracy against learning rate", "Mamba's window is narrow on another task too",
     lines(_by_rate, "train.lr", "model.mixer", title="Copying, accuracy against learning rate", xlabel="learning rate"), studies,
-    (
-        Claim(
-            "attention-wider",
-            f"In copying, attention's window (accuracy >= {THRESHOLD}) is at least {WIDER} decades wider than Mamba's",
-            _attention_is_wider,
-            own_sizes,
-        ),
-    ),
+    (_attention_is_wider,),
     _DIFFERS,
 )  # fmt: skip
 TABLE1 = Item(
@@ -158,10 +143,7 @@ TABLE1 = Item(
             f"{NOTHING} of the strings (paper: 0 %)",
             lambda evidence: at_most(_best(evidence, "mamba", "mamba"), NOTHING), own_sizes,
         ),
-        Claim(
-            "wide-beats-deep", f"The wide Mamba copies at least {THRESHOLD} of the strings and at least {MARGIN} more than the "
-            "deep one of as many parameters (paper: 100 and 16 %)", _wide_beats_deep, own_sizes,
-        ),
+        _wide_beats_deep,
     ),
     _DIFFERS,
 )  # fmt: skip

@@ -1,19 +1,24 @@
 """Section 7: the size of the mixing matrix's off-diagonal terms against distance, before and after training."""
 
-import pandas as pd
+from collections.abc import Iterator
 
-from recollect.analysis.scaling import at_best_rate
+import pandas as pd
+import safetensors.torch
+
+from recollect.analysis.rates import at_best_rate
 from recollect.figures.panels import mean_and_range
 from recollect.inspect.mixing import decay_rate, distance_profiles
-from recollect.papers.drawing import lines
+from recollect.models.model import Model, build
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
-from recollect.papers.item import Item
-from recollect.papers.judge import Claim, Evidence
-from recollect.papers.okpekpe2025.cells import printed
+from recollect.papers.item import Item, lines
+from recollect.papers.judge import Evidence, claims
+from recollect.papers.okpekpe2025.cells import PRINTED, widest
 from recollect.papers.okpekpe2025.settings import differs
 from recollect.papers.okpekpe2025.windows import NEWER, fig7_studies
 from recollect.papers.questions import Finding, every, exceeds
-from recollect.papers.weights import before_and_after
+from recollect.study.packing import CPU_COHORT, GPU_COHORT, pack
+from recollect.train.events import Ended
+from recollect.train.loop import train
 from recollect.train.spec import RunSpec
 
 FASTER = 0.05
@@ -29,7 +34,7 @@ def measure(evidence: Evidence, runs: list[RunSpec], device: str) -> pd.DataFram
         some = evidence.runs.loc[evidence.runs["model"] == name]
         if some.empty:
             continue
-        some = some.loc[some["model.width"] == some["model.width"].max()]
+        some = widest(some)
         rate = at_best_rate(some, ["model"])["lr"].iloc[0]
         chosen = [by_id[id] for id in some.loc[some["train.lr"] == rate, "id"]]
         for run, start, end in before_and_after(chosen, device):
@@ -38,6 +43,21 @@ def measure(evidence: Evidence, runs: list[RunSpec], device: str) -> pd.DataFram
                 profile = distance_profiles(model, tokens)
                 frames.append(profile.assign(model=name, seed=run.train.seed, when=when, lr=run.train.lr))
     return pd.concat(frames) if frames else pd.DataFrame()
+
+
+def before_and_after(runs: list[RunSpec], device: str = "cpu") -> Iterator[tuple[RunSpec, Model, Model]]:
+    """Each run with its model as it starts and as it ends, by training it again, which gives the same numbers: no store has
+    weights."""
+    for cohort in pack(runs, GPU_COHORT if device.startswith("cuda") else CPU_COHORT):
+        for event in train(cohort, device, every=float("inf"), weights=True):
+            if isinstance(event, Ended) and event.weights is not None:
+                start, end = (_model(event.run) for _ in range(2))
+                end.load_state_dict(safetensors.torch.load(event.weights), strict=False)  # buffers are not stored
+                yield event.run, start, end
+
+
+def _model(run: RunSpec) -> Model:
+    return build(run.model, run.task.vocabulary, run.row_length, run.train.seed).eval()
 
 
 def _numbers(evidence: Evidence) -> pd.DataFrame:
@@ -61,37 +81,24 @@ def _rate(evidence: Evidence, name: str, when: str) -> Estimate:
     return mean_of([decay_rate(profile) for profile in profiles.to_numpy(float)], f"{name}: nats per token")
 
 
-def _decays(when: str):
-    def test(evidence: Evidence) -> Finding:
-        deltanet = _rate(evidence, "deltanet", when)
-        return every(("mamba", "mamba2"), lambda name: exceeds(_rate(evidence, name, when), deltanet, by=FASTER))
+@claims("faster-at-the-{name}", ("start", "end"), PRINTED)
+def _faster(when: str, evidence: Evidence) -> Finding:
+    """At the {name} of training the off-diagonal terms of Mamba and Mamba2 fade faster with distance than DeltaNet's, each by at
+    least {FASTER} nats per token"""
+    deltanet = _rate(evidence, "deltanet", when)
+    return every(("mamba", "mamba2"), lambda name: exceeds(_rate(evidence, name, when), deltanet, by=FASTER))
 
-    return test
 
-
-_DRAW = lines(
-    _numbers, "distance", "model", "when", title="Off-diagonal terms of the mixing matrix", xlabel="distance in tokens",
-    ylabel="mean size, over that at distance 1", logx=False, ylim=None,
-)  # fmt: skip
 DECAY = Item(
-    "decay",
-    "Decay of the mixing matrix",
-    "terms far from the diagonal fade in Mamba and Mamba2, not in DeltaNet",
-    _DRAW,
-    fig7_studies,
-    tuple(
-        Claim(
-            f"faster-at-the-{when}",
-            f"At the {when} of training the off-diagonal terms of Mamba and Mamba2 fade faster with distance than DeltaNet's, "
-            f"each by at least {FASTER} nats per token",
-            _decays(when),
-            printed(),
-        )
-        for when in ("start", "end")
+    "decay", "Decay of the mixing matrix", "terms far from the diagonal fade in Mamba and Mamba2, not in DeltaNet",
+    lines(
+        _numbers, "distance", "model", "when", title="Off-diagonal terms of the mixing matrix", xlabel="distance in tokens",
+        ylabel="mean size, over that at distance 1", logx=False, ylim=None,
     ),
+    fig7_studies,
+    _faster,
     differs(
-        "The paper argues this and shows no figure. Best rate, largest width of Figure 7.",
-        tiny="Batch 64 in this item.",
+        "The paper argues this and shows no figure. Best rate, largest width of Figure 7.", tiny="Batch 64 in this item."
     ),
     measure=measure,
-)
+)  # fmt: skip

@@ -8,29 +8,23 @@ import numpy as np
 import pandas as pd
 
 from recollect.analysis.dynamics import dynamics
-from recollect.analysis.scaling import at_best_rate, first_width
+from recollect.analysis.rates import at_best_rate
 from recollect.analysis.window import THRESHOLD
 from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.papers.estimates import Estimate, NotEnough, mean_of, share_of
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Claim, Evidence, Scale
+from recollect.papers.judge import Evidence, Scale, claim, claims
 from recollect.papers.okpekpe2025.cells import pairs, printed
-from recollect.papers.okpekpe2025.settings import (
-    MAIN,
-    SETTINGS,
-    SIX_RATES,
-    WIDTHS,
-    differs,
-    model,
-    rates_at,
-    study,
-)
+from recollect.papers.okpekpe2025.settings import MAIN, SETTINGS, SIX_RATES, WIDTHS, differs, rates_at, study
 from recollect.papers.okpekpe2025.widths import ONE_PAIR
 from recollect.papers.questions import Finding, all_of, at_least, at_most, few, most
 from recollect.study.spec import Study
 
 SHOWN = [*MAIN, "h3", "rwkv"]
 """The figure's models, and two that an earlier version names; `medium` has the figure's."""
+_OWN = printed((256, 16))
+SMOOTH = {"mamba": "(caption) ", "hyena": "", "h3": "(earlier version) ", "rwkv": "(earlier version) "}
+"""The models whose loss is called smooth, and where; nothing: in the text."""
 TOGETHER = 0.9
 """The least rank correlation, over training, of accuracy with the negative of the loss where the two move together."""
 
@@ -38,27 +32,22 @@ TOGETHER = 0.9
 def studies(scale: Scale) -> list[Study]:
     """The one-layer models of Figure 3 at (256, 16), which the short version names."""
     if scale == "medium":  # the widths that the figure shows, and the rates around the best
-        parts = {
-            "attention": (256, rates_at(5, 7)),
-            "mamba": (64, rates_at(8, 9, 10)),
-            "hyena": (512, rates_at(7)),
-        }
+        parts = {"attention": (256, rates_at(5, 7)), "mamba": (64, rates_at(8, 9, 10)), "hyena": (512, rates_at(7))}
         return [
-            study(f"dynamics-{mixer}", scale, [model(mixer, scale, width, 1)], [(256, 16)], rates=rates)
+            study(f"dynamics-{mixer}", scale, [mixer], width, 1, [(256, 16)], rates=rates)
             for mixer, (width, rates) in parts.items()
         ]
     setting = [(256, 16)] if scale == "paper" else SETTINGS[scale]
     rates = SIX_RATES if scale == "tiny" else None
-    return [study("dynamics", scale, [model(mixer, scale, WIDTHS[scale], 1) for mixer in SHOWN], setting, rates=rates)]
+    return [study("dynamics", scale, SHOWN, WIDTHS[scale], 1, setting, rates=rates)]
 
 
 def chosen(evidence: Evidence, name: str) -> pd.DataFrame:
     """The runs that are drawn: the smallest width that solves (attention: the largest), at its best rate."""
     runs = evidence.where(model=name)
     table = at_best_rate(runs, ["model", "model.width"])
-    width = first_width(table)["width"].iloc[0]
-    if name == "attention" or width != width:
-        width = table["model.width"].max()
+    solving = table.loc[table["accuracy"] >= THRESHOLD, "model.width"]
+    width = table["model.width"].max() if name == "attention" or solving.empty else solving.min()
     lr = table.loc[table["model.width"] == width, "lr"].iloc[0]
     return runs.loc[(runs["model.width"] == width) & (runs["train.lr"] == lr)]
 
@@ -104,43 +93,50 @@ def _found(evidence: Evidence, name: str) -> tuple[Estimate, Estimate, pd.DataFr
     """The share of seeds whose loss changes suddenly, and of those the share in which accuracy moved with it; the runs."""
     runs, curves = _curves(evidence, name)
     rows = dynamics(curves)
-    sudden = [
-        bump == bump or fall == fall for bump, fall in zip(rows["bump_share"], rows["transition_share"], strict=True)
-    ]
-    moved = [bump or fall for bump, fall in zip(rows["bump_moved"], rows["transition_moved"], strict=True)]
+    sudden, moved = rows[["bump_share", "transition_share"]].notna(), rows[["bump_moved", "transition_moved"]]
     return (
-        share_of(sudden, f"{name}: seeds with a sudden change"),
-        share_of(moved, f"{name}: seeds in which accuracy moved"),
+        share_of(map(any, sudden.to_numpy()), f"{name}: seeds with a sudden change"),
+        share_of(map(any, moved.to_numpy()), f"{name}: seeds in which accuracy moved"),
         runs,
     )
 
 
+@claim("attention-bump-without-accuracy", _OWN)
 def _attention(evidence: Evidence) -> Finding:
+    """1-layer attention's validation loss changes suddenly (a bump, or a fall after a plateau) in most seeds, accuracy does
+    not move with it in most, and ends at no more than {ONE_PAIR[1]:g} pairs of K"""
     sudden, moved, runs = _found(evidence, "attention")
     most_recalled = ONE_PAIR[1] / pairs(runs)
     return all_of(most(sudden), few(moved), at_most(evidence.best(runs, "attention: accuracy"), most_recalled))
 
 
+@claim("attention-does-not-fit", _OWN)
 def _does_not_fit(evidence: Evidence) -> Finding:
+    """1-layer attention does not fit its training rows: at the end it recalls at most {ONE_PAIR[1]:g} pairs of K on them"""
     runs, curves = _curves(evidence, "attention")
     last = curves.sort_values("step").drop_duplicates("run", keep="last")
     return at_most(mean_of(last["train_accuracy"], "attention: accuracy on training rows"), ONE_PAIR[1] / pairs(runs))
 
 
+@claim("mamba-bump-and-accuracy", _OWN)
 def _mamba_text(evidence: Evidence) -> Finding:
+    """(text) 1-layer Mamba's validation loss changes suddenly in most seeds, accuracy moves with it in most, and ends at
+    {THRESHOLD} or more"""
     sudden, moved, runs = _found(evidence, "mamba")
     return all_of(most(sudden), most(moved), at_least(evidence.best(runs, "mamba: accuracy"), THRESHOLD))
 
 
-def _smooth(name: str):
-    def test(evidence: Evidence) -> Finding:
-        sudden, _, runs = _found(evidence, name)
-        return all_of(few(sudden), at_least(evidence.best(runs, f"{name}: accuracy"), THRESHOLD))
+@claims("{name}-smooth", SMOOTH, _OWN)
+def _smooth(name: str, evidence: Evidence) -> Finding:
+    """{words}1-layer {name}'s validation loss has no sudden change in most seeds, and accuracy ends at {THRESHOLD} or more"""
+    sudden, _, runs = _found(evidence, name)
+    return all_of(few(sudden), at_least(evidence.best(runs, f"{name}: accuracy"), THRESHOLD))
 
-    return test
 
-
+@claim("hyena-loss-with-accuracy", _OWN)
 def _together(evidence: Evidence) -> Finding:
+    """1-layer Hyena's accuracy rises as its validation loss falls: their rank correlation over training is at least
+    {TOGETHER}, but for the sign"""
     _, curves = _curves(evidence, "hyena")
     ranks = [
         -float(np.corrcoef(curve[["test_loss", "accuracy"]].rank().to_numpy(float), rowvar=False)[0, 1])
@@ -149,58 +145,14 @@ def _together(evidence: Evidence) -> Finding:
     return at_least(mean_of(ranks, "hyena: rank correlation of accuracy with the falling loss"), TOGETHER)
 
 
-_OWN = printed((256, 16))
-_SMOOTH = {"mamba": "(caption) ", "hyena": "", "h3": "(earlier version) ", "rwkv": "(earlier version) "}
+_WIDTH = "Smallest width that solves; where none does, the largest."
 FIG6 = Item(
-    "fig6",
-    "Training dynamics of one-layer models",
-    "attention's loss changes suddenly without a gain in accuracy; Hyena's falls smoothly",
-    draw,
-    studies,
-    (
-        Claim(
-            "attention-bump-without-accuracy",
-            "1-layer attention's validation loss changes suddenly (a bump, or a fall after a plateau) in most seeds, accuracy "
-            f"does not move with it in most, and ends at no more than {ONE_PAIR[1]:g} pairs of K",
-            _attention,
-            _OWN,
-        ),
-        Claim(
-            "attention-does-not-fit",
-            f"1-layer attention does not fit its training rows: at the end it recalls at most {ONE_PAIR[1]:g} pairs of K on them",
-            _does_not_fit,
-            _OWN,
-        ),
-        Claim(
-            "mamba-bump-and-accuracy",
-            "(text) 1-layer Mamba's validation loss changes suddenly in most seeds, accuracy moves with it in most, and ends at "
-            f"{THRESHOLD} or more",
-            _mamba_text,
-            _OWN,
-        ),
-        *(
-            Claim(
-                f"{name}-smooth",
-                f"{source}1-layer {name}'s validation loss has no sudden change in most seeds, and accuracy ends at {THRESHOLD} "
-                "or more",
-                _smooth(name),
-                _OWN,
-            )
-            for name, source in _SMOOTH.items()
-        ),
-        Claim(
-            "hyena-loss-with-accuracy",
-            "1-layer Hyena's accuracy rises as its validation loss falls: their rank correlation over training is at least "
-            f"{TOGETHER}, but for the sign",
-            _together,
-            _OWN,
-        ),
-    ),
+    "fig6", "Training dynamics of one-layer models",
+    "attention's loss changes suddenly without a gain in accuracy; Hyena's falls smoothly", draw, studies,
+    (_attention, _does_not_fit, _mamba_text, *_smooth, _together),
     differs(
-        "(256, 16) by the short version; width: the smallest that solves, for attention the largest.",
-        tiny="Smallest width that solves; where none does, the largest.",
-        small="Smallest width that solves; where none does, the largest.",
+        "(256, 16) by the short version; width: the smallest that solves, for attention the largest.", tiny=_WIDTH, small=_WIDTH,
         medium="MQAR (256, 16) in this item; attention of width 256, Mamba of 64, Hyena of 512, 1 to 3 rates each.",
     ),
     needs=("curves",),
-)
+)  # fmt: skip

@@ -19,6 +19,10 @@ from recollect.study.grid import axis
 from recollect.study.spec import Study
 
 NAME = SOURCE.name
+Size = int | list[int]
+"""A width or a number of layers, or several."""
+Settings = Sequence[tuple[int, int]]
+"""Tokens and pairs."""
 SEEDS = {"tiny": [42, 123], "small": [42, 123, 777], "medium": [42, 123, 777], "paper": [42, 123, 777]}
 FIVE_SEEDS = [*SEEDS["medium"], 1234, 2025]
 """Seeds at `medium` where a mean over seeds decides a claim."""
@@ -44,28 +48,15 @@ SETTINGS = {
     "tiny": [(16, 4)], "small": [(64, 4)], "medium": [(64, 4)], "paper": [(64, 4), (128, 8), (256, 16), (512, 64)],
 }  # fmt: skip
 """Tokens and pairs."""
-DENSE = {"tiny": (16, 4), "small": (64, 16), "medium": (64, 16), "paper": (256, 64)}
-"""Figure 4: as many pairs as the length holds."""
-HARDEST = {"tiny": (16, 4), "small": (64, 4), "medium": (64, 4), "paper": (512, 64)}
-"""Tables 2 to 4: one pair of 64 is 2 %."""
 WIDTHS = {"tiny": [8, 16, 32], "small": [64, 128], "paper": [64, 128, 256, 512, 1024, 2048]}
 """Widths of one-layer models; at `medium` each item has its own."""
 ABLATION_WIDTH = {"tiny": 32, "small": 128, "medium": 128, "paper": 256}
 """Tables 2 and 3, and the controls of one-layer models."""
-POSITIONS_WIDTH = {"tiny": 32, "small": 64, "medium": 64, "paper": 256}
-"""Table 4: sixteen models."""
 LARGER_BATCH: dict[Scale, dict[str, int]] = {"tiny": {"batch": 64}, "small": {}, "medium": {}, "paper": {}}
 """Figure 7, Tables 2 and 3: with half of that, 1-layer Mamba of width 32 does not reach 95 % in 1,000 steps."""
 LONGER, SIX_RATES = 2500, [FINE["tiny"][place] for place in (0, 2, 4, 5, 6, 8)]
 """At `tiny`: steps of 2-layer models, because Mamba does not solve in 1,000; and the rates of the larger items, so that each
 takes minutes: Zoology's four, one between them and one above."""
-MINUTES = {
-    **dict.fromkeys(("fig1", "fig2", "fig11", "stopping"), 9.7), **dict.fromkeys(("fig3", "fig12"), 9.4), "fig4": 4.5,
-    **dict.fromkeys(("fig5", "table1"), 9.7), "fig6": 7.8, **dict.fromkeys(("table2", "table3"), 8.6), "table4": 6.8,
-    "fig7": 7.8, "decay": 9.4, "depth": 4.5, "filler": 6.7, "readings": 8.4, "variants": 2.4, "all": 65.0,
-}  # fmt: skip
-"""Minutes of each item at `tiny` on two cores (AMD EPYC, one thread each): computed from the time of a training step of each
-shape, as if no run ended early."""
 ALL = ["attention", "based", "h3", "hyena", "rwkv", "mamba"]
 RECURRENT = ["h3", "hyena", "rwkv", "mamba"]
 MAIN = ["attention", "hyena", "mamba"]
@@ -92,18 +83,16 @@ def differs(text: str = "", /, **scales: str) -> dict[Scale, str]:
     return {scale: f"{text} {added.get(scale, '')}".strip() for scale, text in DIFFERS.items()}
 
 
-def model(
-    mixer: Any, scale: Scale, width: int | Sequence[int], layers: int | Sequence[int], **fields: Any
-) -> dict[str, Any]:
+def model(mixer: Any, scale: Scale, width: Size, layers: Size, **fields: Any) -> dict[str, Any]:
     """The fields of a model at a scale."""
     kind = mixer if isinstance(mixer, str) else mixer["kind"]
     small: dict[str, Any] = {"tie": False} if scale == "tiny" else {}
     if scale == "tiny" and kind == "attention":
         small["positions"] = "rotary"
-    return {"mixer": mixer, "width": _axis(width), "layers": _axis(layers), **small, **fields}
+    return {"mixer": mixer, "width": width, "layers": layers, **small, **fields}
 
 
-def train(scale: Scale, rates: Sequence[float] | None = None, **fields: Any) -> dict[str, Any]:
+def _train(scale: Scale, rates: Sequence[float] | None = None, **fields: Any) -> dict[str, Any]:
     """The fields of training at a scale."""
     how: dict[Scale, dict[str, Any]] = {
         "tiny": {"steps": 1000, "batch": 32, "eval_every": 25, "eval_rows": 256, "test_rows": 1024, "stop_at": 0.99},
@@ -114,83 +103,81 @@ def train(scale: Scale, rates: Sequence[float] | None = None, **fields: Any) -> 
     return {"lr": list(FINE[scale] if rates is None else rates), "seed": SEEDS[scale], **how[scale], **fields}
 
 
-def tasks(scale: Scale, settings: Sequence[tuple[int, int]], **fields: Any) -> list[dict[str, Any]]:
-    """MQAR at these settings, as Zoology's figure 2 has it unless `fields` say otherwise."""
-    given: dict[str, Any] = {
-        "filler": "blank",
-        "variant": "zoology",
-        **({"vocab": 32} if scale == "tiny" else {}),
-        **fields,
-    }
-    return [{"kind": "mqar", "length": length, "pairs": pairs, **given} for length, pairs in settings]
+def _task(scale: Scale, length: int, pairs: int, **fields: Any) -> dict[str, Any]:
+    """MQAR, as Zoology's figure 2 has it unless `fields` say otherwise."""
+    words = {"vocab": 32} if scale == "tiny" else {}
+    given = {"filler": "blank", "variant": "zoology", **words, **fields}
+    return {"kind": "mqar", "length": length, "pairs": pairs, **given}
 
 
 def study(
     name: str,
     scale: Scale,
-    models: list[dict[str, Any]],
-    settings: Sequence[tuple[int, int]] | None = None,
+    mixers: Sequence[Any],
+    width: Size,
+    layers: Size,
+    settings: Settings | None = None,
     **fields: Any,
 ) -> Study:
-    """A grid over models, settings, rates and seeds; `fields` are those of training, or `rates`."""
-    return Study(
-        name=f"{NAME}.{name}.{scale}", model=models, train=train(scale, **fields),
-        task=tasks(scale, SETTINGS[scale] if settings is None else settings),
-    )  # fmt: skip
+    """A grid over mixers, settings, rates and seeds; `fields` are those of training, or `rates`."""
+    models = [model(mixer, scale, width, layers) for mixer in mixers]
+    return study_of(name, scale, models, settings, **fields)
+
+
+def study_of(
+    name: str,
+    scale: Scale,
+    models: list[dict[str, Any]],
+    settings: Settings | None = None,
+    *,
+    task: Any = None,
+    **fields: Any,
+) -> Study:
+    """The same of models that differ in more than their mixer; `task`: fields of the task."""
+    tasks = [_task(scale, *one, **(task or {})) for one in settings or SETTINGS[scale]]
+    return Study(name=f"{NAME}.{name}.{scale}", model=models, train=_train(scale, **fields), task=tasks)
 
 
 def one_layer(scale: Scale) -> list[Study]:
     """Figures 3 and 12; at `medium` without Based, which no claim is about."""
     if scale == "medium":  # attention and Mamba of width 128 are those of Table 2
-        narrow = [model(mixer, scale, 64, 1) for mixer in ALL if mixer != "based"]
         wide = [model(mixer, scale, 256, 1) for mixer in RECURRENT if mixer != "mamba"]
         solved = [model(mixer, scale, 128, 1) for mixer in ("attention", "mamba")]
         return [
-            study("one-layer", scale, narrow, rates=FOUR_RATES),
-            study("one-layer-wide", scale, [*wide, *solved], rates=THREE_RATES),
+            study("one-layer", scale, [mixer for mixer in ALL if mixer != "based"], 64, 1, rates=FOUR_RATES),
+            study_of("one-layer-wide", scale, [*wide, *solved], rates=THREE_RATES),
         ]
-    rates = SIX_RATES if scale == "tiny" else None
-    return [study("one-layer", scale, [model(mixer, scale, WIDTHS[scale], 1) for mixer in ALL], rates=rates)]
+    return [study("one-layer", scale, ALL, WIDTHS[scale], 1, rates=SIX_RATES if scale == "tiny" else None)]
 
 
 def two_layers(scale: Scale) -> list[Study]:
     """Figures 2 and 11; at `tiny` and `medium` the models of Figure 1."""
     if scale == "tiny":
-        return [
-            study("two-layers", scale, [model(mixer, scale, 32, 2) for mixer in MAIN], rates=SIX_RATES, steps=LONGER)
-        ]
+        return [study("two-layers", scale, MAIN, 32, 2, rates=SIX_RATES, steps=LONGER)]
     if scale == "medium":
-        longer = [
-            study(
-                "two-layers", scale, [model(mixer, scale, 64, 2) for mixer in MAIN], [(128, 8)], rates=AROUND, epochs=25
-            ),
-            study("two-layers-long", scale, [model("mamba", scale, 64, 2)], [(256, 16)], rates=rates_at(7, 8, 9)),
+        return [
+            *windows(scale),
+            study("two-layers", scale, MAIN, 64, 2, [(128, 8)], rates=AROUND, epochs=25),
+            study("two-layers-long", scale, ["mamba"], 64, 2, [(256, 16)], rates=rates_at(7, 8, 9)),
         ]
-        return [*windows(scale), *longer]
-    return [study("two-layers", scale, [model(mixer, scale, WIDTHS[scale], 2) for mixer in ALL])]
+    return [study("two-layers", scale, ALL, WIDTHS[scale], 2)]
 
 
 def windows(scale: Scale) -> list[Study]:
     """Figure 1 except at `tiny`: at `small` as at `paper`, in bfloat16; at `medium` Mamba has five seeds, and Hyena also a width
     above the length, which the paper says it needs."""
     if scale == "medium":
-        attention, hyena, mamba = ([model(mixer, scale, 64, 2)] for mixer in MAIN)
         return [
-            study("windows", scale, attention + hyena),
-            study("windows-above", scale, attention, rates=ABOVE),
-            study("windows-mamba", scale, mamba, rates=[*FINE[scale], *ABOVE], seed=FIVE_SEEDS),
-            study("windows-wide", scale, [model("hyena", scale, 128, 2)], rates=AROUND),
+            study("windows", scale, ["attention", "hyena"], 64, 2),
+            study("windows-above", scale, ["attention"], 64, 2, rates=ABOVE),
+            study("windows-mamba", scale, ["mamba"], 64, 2, rates=[*FINE[scale], *ABOVE], seed=FIVE_SEEDS),
+            study("windows-wide", scale, ["hyena"], 128, 2, rates=AROUND),
         ]
-    models = [model(mixer, "paper", 64, 2) for mixer in MAIN]
     short = {"precision": "bfloat16"} if scale == "small" else {}
-    full = study("windows", "paper", models, [(64, 4)], rates=axis("logspace", 1e-5, 1e-1, 17), **short)
+    full = study("windows", "paper", MAIN, 64, 2, [(64, 4)], rates=axis("logspace", 1e-5, 1e-1, 17), **short)
     return [full.model_copy(update={"name": f"{NAME}.windows.{scale}"})]
 
 
 def setting(row: Any) -> str:
     """The setting of a run, such as (64, 4)."""
     return f"({row['task.length']}, {row['task.pairs']})"
-
-
-def _axis(value: int | Sequence[int]) -> int | list[int]:
-    return value if isinstance(value, int) else list(value)

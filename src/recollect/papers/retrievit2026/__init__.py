@@ -4,13 +4,13 @@ Architectures" (2026): every figure and table, and our own controls (`tying`, `r
 from recollect.papers.item import Paper
 from recollect.papers.retrievit2026.duplicates import FIG5, FIG6, FIG14, FIG15, FIG16
 from recollect.papers.retrievit2026.efficiency import FIG3A, FIG3B, FIG3C, FIG7A, FIG7B, FIG7C, FIG19
+from recollect.papers.retrievit2026.embeddings import FIG9, FIG20
 from recollect.papers.retrievit2026.extrapolation import FIG4B, FIG4C, FIG12, RESIDUAL
 from recollect.papers.retrievit2026.locality import FIG10, FIG11, FIG21, FIG22
 from recollect.papers.retrievit2026.positions import FIG8, FIG13, FIG17, FIG18, FIG19_RIGHT
-from recollect.papers.retrievit2026.settings import view
 from recollect.papers.retrievit2026.shown import FIG1, FIG2, FIG4A, TABLE1, TABLE2
-from recollect.papers.retrievit2026.spirals import FIG9, FIG20
 from recollect.papers.retrievit2026.tying import TYING
+from recollect.papers.retrievit2026.view import view
 from recollect.sources.retrievit2026 import SOURCE
 
 PAPER = Paper(

@@ -1,6 +1,7 @@
 """Figures 5, 6, 14, 15 and 16: which of several right answers a model gives, and how often none."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -10,21 +11,31 @@ from recollect.analysis.choices import duplicate_measures, preference_matrix
 from recollect.analysis.groups import groups
 from recollect.analysis.pooled import pool
 from recollect.analysis.window import THRESHOLD
-from recollect.figures.heatmaps import heatmaps_figure, long_table
+from recollect.figures.grids import heatmaps_figure, long_table
 from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
-from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Claim, Evidence, Scale
+from recollect.papers.item import Draw, Drawing, Item
+from recollect.papers.judge import Claim, Evidence, Scale, claim
 from recollect.papers.questions import Finding, all_of, at_least, at_most, every, exceeds, not_
-from recollect.papers.retrievit2026.captions import differs
-from recollect.papers.retrievit2026.settings import FIVE, SETTINGS, TITLES, blocks, learnt, of, studies, view
+from recollect.papers.retrievit2026.settings import (
+    FIVE,
+    FOUR,
+    SETTINGS,
+    TITLES,
+    Models,
+    Trained,
+    at_scale,
+    blocks,
+    differs,
+    studies,
+)
+from recollect.papers.retrievit2026.view import learnt, of, rows_of, view
 from recollect.study.spec import Study
 
 HIGHER, MISSES, RECENT, EVEN, BIAS = 0.02, 0.3, 0.8, 0.2, 0.05
 """The least difference of a higher error rate; that of a model that fails to match; the least share of the last segment that
 counts as recency; the largest `uneven` of even choices (half the sum of |share - 1/s|); the least by which the share of the last
 segment exceeds an even one where there is a bias."""
-FOUR = ("RoPE", "M2", "HI-M2-1", "2S-M2")
 QUERIES = ("suffix", "prefix")
 FLOOR = 1e-3
 """Of error rates in a picture, whose axis is logarithmic."""
@@ -35,9 +46,8 @@ def measures(evidence: Evidence, runs: pd.DataFrame) -> pd.DataFrame:
     """One row per run and number of segments: model, query, error rate, share of the last segment, unevenness."""
     if evidence.slices.empty or runs.empty:
         return pd.DataFrame(columns=["run", "name", "query", "segments", "error", "last", "uneven"])
-    inside = evidence.slices.loc[evidence.slices["run"].isin(runs["id"])]
     about = runs.rename(columns={"task.query": "query"})[["id", "name", "query"]]
-    return duplicate_measures(inside).merge(about, left_on="run", right_on="id")
+    return duplicate_measures(rows_of(evidence.slices, runs["id"])).merge(about, left_on="run", right_on="id")
 
 
 WORDS = {
@@ -62,114 +72,113 @@ def measure(evidence: Evidence, name: str, query: str, what: str) -> Estimate:
     return mean_of(samples[name, query], f"{name}, {query}: {WORDS[what]}", pool(samples.values(), bounded=True))
 
 
-def draw_errors(
-    title: str, models: Callable[[Scale], Sequence[str]], *queries: str
-) -> Callable[[Evidence, str], Drawing]:
+def draw_errors(title: str, models: Models, queries: Sequence[str], evidence: Evidence, caption: str) -> Drawing:
     """Error rate against the number of segments, a panel per model, a line per kind of query."""
-
-    def drawing(evidence: Evidence, caption: str) -> Drawing:
-        runs = view(evidence)
-        runs = runs.loc[runs["name"].isin(models(evidence.scale)) & runs["task.query"].isin(queries)]
-        table = measures(evidence, runs)
-        order = [TITLES[name] for name in TITLES if name in models(evidence.scale)]
-        table = table.assign(model=[TITLES[name] for name in table["name"]])
-        table = table.sort_values("model", key=lambda column: column.map(order.index), kind="stable")
-        found = mean_and_range(table, ["model", "query", "segments"], "error")
-        drawn = found.assign(**{name: found[name].clip(lower=FLOOR) for name in ("mean", "low", "high")})
-        figure = lines_figure(
-            drawn, "segments", "query", "model", title=title, xlabel="segments s, each with the query", ylabel="error rate",
-            caption=f"{caption} Rates below {FLOOR:g} are drawn there.", logx=False, logy=True, columns=4,
-            ylim=(FLOOR / 1.3, 1.3),
-        )  # fmt: skip
-        return figure, found
-
-    return drawing
+    runs = view(evidence)
+    runs = runs.loc[runs["name"].isin(at_scale(models, evidence.scale)) & runs["task.query"].isin(queries)]
+    table = measures(evidence, runs)
+    order = list(TITLES.values())
+    table = table.assign(model=[TITLES[name] for name in table["name"]])
+    table = table.sort_values("model", key=lambda column: column.map(order.index), kind="stable")
+    found = mean_and_range(table, ["model", "query", "segments"], "error")
+    drawn = found.assign(**{name: found[name].clip(lower=FLOOR) for name in ("mean", "low", "high")})
+    figure = lines_figure(
+        drawn, "segments", "query", "model", title=title, xlabel="segments s, each with the query", ylabel="error rate",
+        caption=f"{caption} Rates below {FLOOR:g} are drawn there.", logx=False, logy=True, columns=4,
+        ylim=(FLOOR / 1.3, 1.3),
+    )  # fmt: skip
+    return figure, found
 
 
-def draw_preferences(title: str, models: Callable[[Scale], Sequence[str]]) -> Callable[[Evidence, str], Drawing]:
-    """Return a function that draws preference rates: one row of panels per kind of query and one column per model. Each panel
-    has one row per s and one column per segment."""
-
-    def drawing(evidence: Evidence, caption: str) -> Drawing:
-        runs, cells = view(evidence), {}
-        for query, name in product(QUERIES, models(evidence.scale)):
-            inside = runs.loc[(runs["name"] == name) & (runs["task.query"] == query), "id"]
-            slices = (
-                evidence.slices.loc[evidence.slices["run"].isin(inside)] if len(evidence.slices) else pd.DataFrame()
-            )
-            if len(slices):
-                cells[query, TITLES[name]] = preference_matrix(slices)
-        figure = heatmaps_figure(
-            cells, QUERIES, [TITLES[name] for name in models(evidence.scale)], title=title, caption=caption, xlabel="segment",
-            ylabel="segments s", value="preference rate", write=True,
-        )  # fmt: skip
-        return figure, long_table(cells, ("segments", "segment"), "preference")
-
-    return drawing
+def draw_preferences(title: str, models: Models, evidence: Evidence, caption: str) -> Drawing:
+    """Preference rates: one row of panels per kind of query and one column per model. Each panel has one row per s and one
+    column per segment."""
+    runs, names, cells = view(evidence), at_scale(models, evidence.scale), {}
+    for query, name in product(QUERIES, names):
+        inside = runs.loc[(runs["name"] == name) & (runs["task.query"] == query), "id"]
+        if len(slices := rows_of(evidence.slices, inside)):
+            cells[query, TITLES[name]] = preference_matrix(slices)
+    figure = heatmaps_figure(
+        cells, QUERIES, [TITLES[name] for name in names], title=title, caption=caption, xlabel="segment",
+        ylabel="segments s", value="preference rate", write=True,
+    )  # fmt: skip
+    return figure, long_table(cells, ("segments", "segment"), "preference")
 
 
-def _four(scale: Scale) -> tuple[str, ...]:
-    return FOUR
-
-
-def _studies(
-    queries: Sequence[str], references: bool = True, interleaved: bool = False
-) -> Callable[[Scale], list[Study]]:
+def _studies(queries: Sequence[str], references: bool, interleaved: bool, scale: Scale) -> list[Study]:
     """Of models beside the interleaved ones, `tiny` has those that claims compare them with, and no query before the sequence."""
-
-    def both(scale: Scale) -> list[Study]:
-        made, few = [], scale == "tiny" and references and interleaved
-        for query in queries[:1] if few else queries:
-            task = "suffix-99" if query == "suffix" else "prefix-99"
-            made += (
-                studies(f"{task}-two" if few else task, scale, task, ("RoPE", "M2") if few else FIVE)
-                if references
-                else []
-            )
-            made += studies(f"{query}-blocks-99", scale, task, blocks(scale)) if interleaved else []
-        return made
-
-    return both
+    found, few = [], scale == "tiny" and references and interleaved
+    for query in queries[:1] if few else queries:
+        task = "suffix-99" if query == "suffix" else "prefix-99"
+        if references:
+            found += studies(f"{task}-two" if few else task, scale, task, ("RoPE", "M2") if few else FIVE)
+        if interleaved:
+            found += studies(f"{query}-blocks-99", scale, task, blocks(scale))
+    return found
 
 
 def _error(evidence: Evidence, name: str, query: str = "suffix") -> Estimate:
     return measure(evidence, name, query, "error")
 
 
-def _interleaved_lowest(query: str) -> Callable[[Evidence], Finding]:
-    def test(evidence: Evidence) -> Finding:
-        lowest = _error(evidence, "HI-M2-1", query)
-        return every(("RoPE", "M2", "2S-M2"), lambda name: exceeds(_error(evidence, name, query), lowest))
-
-    return test
+def _interleaved_lowest(evidence: Evidence, query: str) -> Finding:
+    lowest = _error(evidence, "HI-M2-1", query)
+    return every(("RoPE", "M2", "2S-M2"), lambda name: exceeds(_error(evidence, name, query), lowest))
 
 
+@claim("F3-interleaved-lowest")
+def _lowest_suffix(evidence: Evidence) -> Finding:
+    """The error rate, averaged over s, of interleaved 1:1 Mamba2 is below those of RoPE, Mamba2 and two-stream Mamba2,
+    {LEARNT}"""
+    return _interleaved_lowest(evidence, "suffix")
+
+
+@claim("F3-interleaved-lowest-prefix")
+def _lowest_prefix(evidence: Evidence) -> Finding:
+    """With the query before the sequence, interleaved 1:1 has the lowest error rate of the four, {LEARNT}"""
+    return _interleaved_lowest(evidence, "prefix")
+
+
+@claim("F3-mamba2-misses")
 def _mamba2_misses(evidence: Evidence) -> Finding:
+    """The error rate of Mamba2, averaged over s, is at least {MISSES} above those of RoPE and both Mamba2 hybrids,
+    {LEARNT}"""
     most = _error(evidence, "M2")
     return every(("RoPE", "HI-M2-1", "2S-M2"), lambda name: exceeds(most, _error(evidence, name), by=MISSES))
 
 
+@claim("F3-prefix-harder")
 def _prefix_harder(evidence: Evidence) -> Finding:
+    """The error rate of RoPE, Mamba2 and two-stream is at least {HIGHER} higher with the query before the sequence than after
+    it, and that of interleaved 1:1 is not, {LEARNT}"""
+
     def harder(name: str) -> Finding:
         return exceeds(_error(evidence, name, "prefix"), _error(evidence, name), by=HIGHER)
 
     return all_of(lambda: every(("RoPE", "M2", "2S-M2"), harder), lambda: not_(harder("HI-M2-1")))
 
 
+@claim("F3-all-ratios")
 def _all_ratios_low(evidence: Evidence) -> Finding:
+    """Interleaved models with N = 1 to 4 have lower error rates (suffix) than RoPE and Mamba2, {LEARNT}"""
     each = product(blocks(evidence.scale), ("RoPE", "M2"))
     return every(each, lambda two: exceeds(_error(evidence, two[1]), _error(evidence, two[0])))
 
 
+@claim("F3-recency")
 def _recency(evidence: Evidence) -> Finding:
-    """Decided by the share of all predictions, as in the paper's heatmap; the share of those that match is reported beside it."""
+    """With the query before the sequence Mamba2 gives the k-gram of the last segment in at least {RECENT} of all its
+    predictions, {LEARNT}"""
+    # decided by the share of all predictions, as in the paper's heatmap; that of those that match is reported beside it
     matched = measure(evidence, "M2", "prefix", "last_of_matched")
     found = at_least(measure(evidence, "M2", "prefix", "last"), RECENT)
     return Finding(found.holds, {**found.numbers, matched.name: str(matched)}, found.note, found.needs)
 
 
+@claim("F3-two-stream")
 def _two_stream(evidence: Evidence) -> Finding:
-    """Two-stream has Mamba2's bias to a lesser degree: less of it, and some."""
+    """With the query before the sequence two-stream takes the last segment less often than Mamba2, and more often than in an
+    even choice (in 1/s of its matches), {LEARNT}"""
     even = float(np.mean([1 / s for s in SETTINGS[evidence.scale].segments]))
     return all_of(
         lambda: exceeds(measure(evidence, "M2", "prefix", "last"), measure(evidence, "2S-M2", "prefix", "last")),
@@ -177,116 +186,50 @@ def _two_stream(evidence: Evidence) -> Finding:
     )
 
 
-def _even(names: Callable[[Scale], Sequence[str]]) -> Callable[[Evidence], Finding]:
-    return lambda evidence: every(
-        product(names(evidence.scale), QUERIES), lambda at: at_most(measure(evidence, *at, "uneven"), EVEN)
-    )
+def _chooses_evenly(evidence: Evidence, names: Sequence[str]) -> Finding:
+    return every(product(names, QUERIES), lambda at: at_most(measure(evidence, *at, "uneven"), EVEN))
 
 
-FIG5 = Item(
-    "fig5",
-    "Duplicate queries: error rates, suffix",
-    "the interleaved hybrid has the lowest error rate",
-    draw_errors("Duplicate queries, suffix", _four, "suffix"),
-    _studies(("suffix",)),
-    (
-        Claim(
-            "F3-interleaved-lowest",
-            "The error rate, averaged over s, of interleaved 1:1 Mamba2 is below those of RoPE, Mamba2 and "
-            f"two-stream Mamba2, {LEARNT}",
-            _interleaved_lowest("suffix"),
-        ),
-        Claim(
-            "F3-mamba2-misses",
-            f"The error rate of Mamba2, averaged over s, is at least {MISSES} above those of RoPE and both Mamba2 hybrids, "
-            f"{LEARNT}",
-            _mamba2_misses,
-        ),
-    ),
-    differs("ngram", paper="The caption says suffix, the text prefix: fig14 has both."),
-    ("slices",),
-)
-FIG14 = Item(
-    "fig14",
-    "Duplicate queries: error rates, suffix and prefix",
-    "prefix errors exceed suffix errors except for interleaved",
-    draw_errors("Duplicate queries, suffix and prefix", _four, *QUERIES),
-    _studies(QUERIES),
-    (
-        Claim(
-            "F3-prefix-harder",
-            f"The error rate of RoPE, Mamba2 and two-stream is at least {HIGHER} higher with the query before the "
-            f"sequence than after it, and that of interleaved 1:1 is not, {LEARNT}",
-            _prefix_harder,
-        ),
-        Claim(
-            "F3-interleaved-lowest-prefix",
-            f"With the query before the sequence, interleaved 1:1 has the lowest error rate of the four, {LEARNT}",
-            _interleaved_lowest("prefix"),
-        ),
-    ),
-    differs("ngram"),
-    ("slices",),
-)
-FIG15 = Item(
-    "fig15",
-    "Duplicate queries: error rates of interleaved models",
-    "every ratio has fewer errors than RoPE and Mamba2",
-    draw_errors("Duplicate queries, interleaved N:1", blocks, *QUERIES),
-    _studies(QUERIES, interleaved=True),
-    (
-        Claim(
-            "F3-all-ratios",
-            f"Interleaved models with N = 1 to 4 have lower error rates (suffix) than RoPE and Mamba2, {LEARNT}",
-            _all_ratios_low,
-        ),
-    ),
-    differs("ngram"),
-    ("slices",),
-)
-FIG6 = Item(
-    "fig6",
-    "Duplicate queries: preferences",
-    "Mamba2 takes the last segment, Transformers and interleaved choose evenly",
-    draw_preferences("Preference rates", _four),
-    _studies(QUERIES),
-    (
-        Claim(
-            "F3-recency",
-            f"With the query before the sequence Mamba2 gives the k-gram of the last segment in at least {RECENT} of all its "
-            f"predictions, {LEARNT}",
-            _recency,
-        ),
-        Claim(
-            "F3-even",
-            f"RoPE and interleaved 1:1 choose evenly (half the sum of |share - 1/s| at most {EVEN}), suffix and prefix, "
-            f"{LEARNT}",
-            _even(lambda scale: ("RoPE", "HI-M2-1")),
-        ),
-        Claim(
-            "F3-two-stream",
-            "With the query before the sequence two-stream takes the last segment less often than Mamba2, and more often than "
-            f"in an even choice (in 1/s of its matches), {LEARNT}",
-            _two_stream,
-        ),
-    ),
-    differs("ngram"),
-    ("slices",),
-)
-FIG16 = Item(
-    "fig16",
-    "Duplicate queries: preferences of interleaved models",
-    "no ratio prefers a place",
-    draw_preferences("Preference rates, interleaved N:1", blocks),
-    _studies(QUERIES, references=False, interleaved=True),
-    (
-        Claim(
-            "F3-even-ratios",
-            f"Interleaved models with N = 1 to 4 choose evenly (half the sum of |share - 1/s| at most {EVEN}), suffix "
-            f"and prefix, {LEARNT}",
-            _even(blocks),
-        ),
-    ),
-    differs("ngram"),
-    ("slices",),
-)
+@claim("F3-even")
+def _even(evidence: Evidence) -> Finding:
+    """RoPE and interleaved 1:1 choose evenly (half the sum of |share - 1/s| at most {EVEN}), suffix and prefix, {LEARNT}"""
+    return _chooses_evenly(evidence, ("RoPE", "HI-M2-1"))
+
+
+@claim("F3-even-ratios")
+def _even_ratios(evidence: Evidence) -> Finding:
+    """Interleaved models with N = 1 to 4 choose evenly (half the sum of |share - 1/s| at most {EVEN}), suffix and prefix,
+    {LEARNT}"""
+    return _chooses_evenly(evidence, blocks(evidence.scale))
+
+
+def _item(name: str, title: str, shows: str, draw: Draw, trained: Trained, *claims: Claim, paper: str = "") -> Item:
+    return Item(name, title, shows, draw, trained, claims, differs("ngram", paper=paper), ("slices",))
+
+
+FIG5 = _item(
+    "fig5", "Duplicate queries: error rates, suffix", "the interleaved hybrid has the lowest error rate",
+    partial(draw_errors, "Duplicate queries, suffix", FOUR, ("suffix",)), partial(_studies, ("suffix",), True, False),
+    _lowest_suffix, _mamba2_misses,
+    paper="The caption says suffix, the text prefix: fig14 has both.",
+)  # fmt: skip
+FIG14 = _item(
+    "fig14", "Duplicate queries: error rates, suffix and prefix", "prefix errors exceed suffix errors except for interleaved",
+    partial(draw_errors, "Duplicate queries, suffix and prefix", FOUR, QUERIES), partial(_studies, QUERIES, True, False),
+    _prefix_harder, _lowest_prefix,
+)  # fmt: skip
+FIG15 = _item(
+    "fig15", "Duplicate queries: error rates of interleaved models", "every ratio has fewer errors than RoPE and Mamba2",
+    partial(draw_errors, "Duplicate queries, interleaved N:1", blocks, QUERIES), partial(_studies, QUERIES, True, True),
+    _all_ratios_low,
+)  # fmt: skip
+FIG6 = _item(
+    "fig6", "Duplicate queries: preferences", "Mamba2 takes the last segment, Transformers and interleaved choose evenly",
+    partial(draw_preferences, "Preference rates", FOUR), partial(_studies, QUERIES, True, False),
+    _recency, _even, _two_stream,
+)  # fmt: skip
+FIG16 = _item(
+    "fig16", "Duplicate queries: preferences of interleaved models", "no ratio prefers a place",
+    partial(draw_preferences, "Preference rates, interleaved N:1", blocks), partial(_studies, QUERIES, False, True),
+    _even_ratios,
+)  # fmt: skip

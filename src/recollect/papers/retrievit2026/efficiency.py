@@ -1,40 +1,55 @@
 """Figures 3, 7 and 19 (left): how many examples each model needs."""
 
-from collections.abc import Callable
+import pandas as pd
 
-from recollect.papers.drawing import Draw, lines
-from recollect.papers.examples import ENDED, curve_table
-from recollect.papers.item import Item
-from recollect.papers.judge import Claim, Scale
-from recollect.papers.retrievit2026 import needed
-from recollect.papers.retrievit2026.captions import differs
+from recollect.analysis.window import THRESHOLD
+from recollect.papers.estimates import Estimate, share_of
+from recollect.papers.examples import ENDED, curve_table, examples_needed, examples_ratio
+from recollect.papers.item import Item, lines
+from recollect.papers.judge import Claim, Evidence, Scale, where
+from recollect.papers.questions import Finding, at_least, between, every, few
 from recollect.papers.retrievit2026.settings import (
+    HYBRIDS,
     SSMS,
     TITLES,
+    Models,
     TaskName,
     blocks,
+    differs,
     families,
     states,
-    studies,
-    view,
-)  # fmt: skip
-from recollect.study.spec import Study
+    studied,
+)
+from recollect.papers.retrievit2026.view import view
+
+MORE, ORDER, ALIKE = 1.0, 10.0, 2.0
+"""Ratios of examples that count as more, as an order of magnitude, and (up to this factor) as equal."""
+PERCENT = f"{100 * THRESHOLD:g} %"
 
 
-def draw(title: str) -> Draw:
-    """Accuracy against training examples, a line per model."""
-    return lines(
-        lambda evidence: curve_table(evidence.curves, view(evidence), TITLES), "examples", "model", title=title,
-        xlabel="training examples", logx=False, note=ENDED,
-    )  # fmt: skip
+def _ratio(evidence: Evidence, slow: str, fast: str) -> Estimate:
+    runs = view(evidence)
+    for name in (slow, fast):
+        evidence.whole(where(runs, name=name))
+    return examples_ratio(evidence.curves, runs, slow, fast)
 
 
-Models = Callable[[Scale], tuple[str, ...]]
-"""The models of an item, by their short names."""
+def _more(evidence: Evidence, slow: str, fast: str, bound: float = MORE) -> Finding:
+    return at_least(_ratio(evidence, slow, fast), bound)
 
 
-def _studies(part: str, task: TaskName, models: Models) -> Callable[[Scale], list[Study]]:
-    return lambda scale: studies(part, scale, task, models(scale))
+def _alike(evidence: Evidence, one: str, other: str) -> Finding:
+    return between(_ratio(evidence, one, other), 1 / ALIKE, ALIKE)
+
+
+def _never(evidence: Evidence, name: str) -> Finding:
+    """Whether fewer than half of the runs of a model reach the accuracy."""
+    runs = evidence.whole(where(examples_needed(evidence.curves, view(evidence)), name=name))
+    return few(share_of(runs["reached"], f"{name}: share of runs that reach {PERCENT}"))
+
+
+def _by_examples(evidence: Evidence) -> pd.DataFrame:
+    return curve_table(evidence.curves, view(evidence), TITLES)
 
 
 def _with_references(scale: Scale) -> tuple[str, ...]:
@@ -45,47 +60,126 @@ def _blocks(scale: Scale) -> tuple[str, ...]:
     return "RoPE", *SSMS[scale], *blocks(scale)
 
 
-def _item(
-    name: str, title: str, shows: str, part: str, task: TaskName, models: Models, claims: tuple[Claim, ...]
-) -> Item:
+def _item(name: str, title: str, shows: str, part: str, task: TaskName, models: Models, *claims: Claim) -> Item:
     """An item that shows accuracy against training examples."""
-    return Item(
-        name,
-        title,
-        shows,
-        draw(title),
-        _studies(part, task, models),
-        claims,
-        differs("position" if task == "position" else "ngram"),
-        ("curves",),
-    )
+    draw = lines(
+        _by_examples, "examples", "model", title=title, xlabel="training examples", logx=False, note=ENDED
+    )  # fmt: skip
+    kind = "position" if task == "position" else "ngram"
+    return Item(name, title, shows, draw, studied(part, task, models), claims, differs(kind), ("curves",))
 
 
 FIG3A = _item(
     "fig3a", "N-gram retrieval: data efficiency", "hybrids need the fewest examples, then RoPE, then SSMs and NoPE", "ngram",
-    "suffix", families, needed.FIG3A,
+    "suffix", families,
+    Claim(
+        "F1-hybrids-first",
+        f"Every 1:1 interleaved and two-stream hybrid reaches {PERCENT} with fewer examples than RoPE "
+        "(ratio of medians above 1)",
+        lambda e: every(HYBRIDS[e.scale], lambda name: _more(e, "RoPE", name)),
+    ),
+    Claim(
+        "F1-others-last",
+        f"NoPE and the SSMs need more examples than RoPE to reach {PERCENT} (ratio above 1)",
+        lambda e: every(("NoPE", *SSMS[e.scale]), lambda name: _more(e, name, "RoPE")),
+    ),
+    Claim(
+        "F1-order",
+        f"Mamba2 needs at least {ORDER:g} times the examples of the interleaved 1:1 Mamba2 hybrid",
+        lambda e: _more(e, "M2", "HI-M2-1", ORDER),
+    ),
+    Claim(
+        "F1-interleaved-best",
+        "Two-stream Mamba2 needs more examples than interleaved 1:1 Mamba2 (ratio above 1)",
+        lambda e: _more(e, "2S-M2", "HI-M2-1"),
+    ),
+    Claim(
+        "F1-nope-like-ssms",
+        f"NoPE and Mamba2 need as many examples to reach {PERCENT}, up to a factor {ALIKE:g}",
+        lambda e: _alike(e, "NoPE", "M2"),
+    ),
+    Claim(
+        "F1-mamba2-hybrids-first",
+        "Interleaved 1:1 and two-stream hybrids of Mamba need more examples than those of Mamba2 (ratio above 1)",
+        lambda e: every(("HI-{}-1", "2S-{}"), lambda name: _more(e, name.format("M"), name.format("M2"))),
+    ),
 )  # fmt: skip
 FIG3B = _item(
     "fig3b", "N-gram retrieval: size of the state", "more state helps, and is not enough to pass RoPE", "ngram-states", "suffix",
-    _with_references, needed.FIG3B,
+    _with_references,
+    Claim(
+        "state-helps",
+        f"An SSM with four times the state reaches {PERCENT} with fewer examples (ratio above 1)",
+        lambda e: every(SSMS[e.scale], lambda name: _more(e, name, f"{name}x4")),
+    ),
+    Claim(
+        "state-not-enough",
+        "Even with four times the state an SSM needs more examples than RoPE (ratio above 1)",
+        lambda e: every(SSMS[e.scale], lambda name: _more(e, f"{name}x4", "RoPE")),
+    ),
 )  # fmt: skip
 FIG3C = _item(
     "fig3c", "N-gram retrieval: SSM layers to a Transformer layer", "up to three SSM layers to one pass RoPE", "ngram-blocks",
-    "suffix", _blocks, needed.FIG3C,
+    "suffix", _blocks,
+    Claim(
+        "few-blocks",
+        f"Interleaved hybrids with N < 4 reach {PERCENT} with fewer examples than RoPE (ratio above 1)",
+        lambda e: every([n for n in blocks(e.scale) if not n.endswith("4")], lambda name: _more(e, "RoPE", name)),
+    ),
+    Claim(
+        "one-in-five",
+        "With N = 4 a hybrid still needs fewer examples than the SSM alone (ratio above 1)",
+        lambda e: every(SSMS[e.scale], lambda name: _more(e, name, f"HI-{name}-4")),
+    ),
 )  # fmt: skip
 FIG7A = _item(
     "fig7a", "Position retrieval: data efficiency", "RoPE first, hybrids and NoPE later, SSMs not at all", "position", "position",
-    families, needed.FIG7A,
+    families,
+    Claim(
+        "F4-rope-first",
+        f"NoPE and every hybrid need more examples than RoPE to reach {PERCENT} (ratio above 1)",
+        lambda e: every(("NoPE", *HYBRIDS[e.scale]), lambda name: _more(e, name, "RoPE")),
+    ),
+    Claim(
+        "F4-hybrids-like-nope",
+        f"Every hybrid needs as many examples as NoPE to reach {PERCENT}, up to a factor {ALIKE:g}",
+        lambda e: every(HYBRIDS[e.scale], lambda name: _alike(e, name, "NoPE")),
+    ),
+    Claim(
+        "F4-ssms-never",
+        f"Fewer than half of the runs of an SSM reach {PERCENT} within the budget (paper: none)",
+        lambda e: every(SSMS[e.scale], lambda name: _never(e, name)),
+    ),
 )  # fmt: skip
 FIG7B = _item(
     "fig7b", "Position retrieval: size of the state", "no size of the state suffices", "position-states", "position",
-    _with_references, needed.FIG7B,
+    _with_references,
+    Claim(
+        "F4-no-state",
+        f"With two and with four times the state fewer than half of an SSM's runs reach {PERCENT} (paper: none)",
+        lambda e: every([name for name in states(e.scale) if "x" in name], lambda name: _never(e, name)),
+    ),
 )  # fmt: skip
 FIG7C = _item(
     "fig7c", "Position retrieval: SSM layers to a Transformer layer", "more Transformer layers, fewer examples",
-    "position-blocks", "position", _blocks, needed.FIG7C,
+    "position-blocks", "position", _blocks,
+    Claim(
+        "F4-dense-attention",
+        f"Interleaved 4:1 needs more examples than 1:1 to reach {PERCENT} (ratio above 1)",
+        lambda e: every(SSMS[e.scale], lambda name: _more(e, f"HI-{name}-4", f"HI-{name}-1")),
+    ),
 )  # fmt: skip
 FIG19 = _item(
     "fig19", "Position retrieval: reverse gating (left)", "with the gate on the Mamba stream a two-stream model learns sooner",
-    "position-reverse", "position", lambda scale: ("RoPE", "2S-M2", "2SR-M2"), needed.FIG19,
+    "position-reverse", "position", ("RoPE", "2S-M2", "2SR-M2"),
+    Claim(
+        "reverse-sooner",
+        f"Two-stream needs more examples than reverse two-stream to reach {PERCENT} (ratio above 1)",
+        lambda e: _more(e, "2S-M2", "2SR-M2"),
+    ),
+    Claim(
+        "reverse-like-rope",
+        f"Reverse two-stream and RoPE need as many examples to reach {PERCENT}, up to a factor {ALIKE:g}",
+        lambda e: _alike(e, "2SR-M2", "RoPE"),
+    ),
 )  # fmt: skip

@@ -1,19 +1,19 @@
 """Figures 10, 11, 21 and 22: are the embeddings of neighbouring positions alike? In SSMs and hybrids, not in Transformers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pandas as pd
 
 from recollect.analysis.embeddings import chance_distance, cosine, neighbour_distance, pca
-from recollect.figures.heatmaps import heatmaps_figure, long_table
+from recollect.figures.grids import heatmaps_figure, long_table
 from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.papers.estimates import Estimate, NotEnough
 from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Claim, Evidence, Scale
+from recollect.papers.judge import Claim, Evidence, Scale, claim, claims
 from recollect.papers.questions import Finding, all_of, at_least, at_most, every
-from recollect.papers.retrievit2026.captions import differs
 from recollect.papers.retrievit2026.embeddings import (
     DIFFERS,
     FIG9_MODELS,
@@ -23,9 +23,9 @@ from recollect.papers.retrievit2026.embeddings import (
     over_seeds,
     shown_embeddings,
     shown_seeds,
-    studies,
 )
-from recollect.papers.retrievit2026.settings import M2_BLOCKS, SETTINGS, TITLES, TRANSFORMERS
+from recollect.papers.retrievit2026.settings import M2_BLOCKS, SETTINGS, TITLES, TRANSFORMERS, differs, studied
+from recollect.papers.retrievit2026.view import view
 
 FIG22_MODELS = ("RoPE", "NoPE", "M2", "2S-M2")
 NEIGHBOURS = (1, 2, 5, 10, 20, 50)
@@ -60,35 +60,23 @@ def _locality(evidence: Evidence, name: str, kept: int | None) -> Estimate:
     return over_seeds(evidence, name, lambda x: locality(x, kept), f"{name}: locality in {shown} dimensions")
 
 
-def _local(names: Sequence[str], every_dimension: bool) -> Callable[[Evidence], Finding]:
+def _local(names: Sequence[str], every_dimension: bool, evidence: Evidence) -> Finding:
     """Whether adjacent positions are alike: in the fewest dimensions, or in every number of them."""
-
-    def test(evidence: Evidence) -> Finding:
-        dims = (*components(evidence.scale), None) if every_dimension else components(evidence.scale)[:1]
-        return every(product(names, dims), lambda at: at_least(_locality(evidence, *at), LOCAL))
-
-    return test
+    dims = (*components(evidence.scale), None) if every_dimension else components(evidence.scale)[:1]
+    return every(product(names, dims), lambda at: at_least(_locality(evidence, *at), LOCAL))
 
 
-def _not_local(name: str) -> Claim:
-    """The claim that adjacent positions are no more alike than others in a Transformer: one per model, because either may not
-    have learnt."""
-    says = (
-        f"In {name}, in the fewest components shown, adjacent positions are more alike than others by at most {LOCAL} in cosine "
-        "similarity of the embeddings shown"
-    )
-    return Claim(
-        f"F6-{name}-not-local",
-        says,
-        lambda evidence: at_most(_locality(evidence, name, components(evidence.scale)[0]), LOCAL),
-    )
+@claims("F6-{name}-not-local", TRANSFORMERS)  # one per model, because either may not have learnt
+def _not_local(name: str, evidence: Evidence) -> Finding:
+    """In {name}, in the fewest components shown, adjacent positions are more alike than others by at most {LOCAL} in cosine
+    similarity of the embeddings shown"""
+    return at_most(_locality(evidence, name, components(evidence.scale)[0]), LOCAL)
 
 
-NOT_LOCAL = tuple(map(_not_local, TRANSFORMERS))
-"""Figures 10 and 22 have the same claims and runs."""
-
-
+@claim("F6-near-identical")
 def _near_identical(evidence: Evidence) -> Finding:
+    """Without PCA the embeddings of RoPE and NoPE have a mean cosine similarity of at least {ALIKE}"""
+
     def alike(name: str) -> Finding:
         label = f"{name}: mean cosine similarity"
         return at_least(over_seeds(evidence, name, lambda x: float(cosine(x).mean()), label), ALIKE)
@@ -96,7 +84,9 @@ def _near_identical(evidence: Evidence) -> Finding:
     return every(TRANSFORMERS, alike)
 
 
+@claim("F6-low-dimensional")
 def _low_dimensional(evidence: Evidence) -> Finding:
+    """In Mamba2 and two-stream Mamba2 the fewest components shown hold at least {LOW} of the variance of the embeddings"""
     kept = components(evidence.scale)[0]
 
     def low(name: str) -> Finding:
@@ -106,7 +96,10 @@ def _low_dimensional(evidence: Evidence) -> Finding:
     return every(("M2", "2S-M2"), low)
 
 
+@claim("F6-ends-first")
 def _ends_local_first(evidence: Evidence) -> Finding:
+    """After a quarter of training, in the fewest components shown, neighbours among the first and among the last tenth of the
+    positions are more alike than in the middle half by at least {SOONER} in Mamba2 and interleaved 1:1"""
     kept = components(evidence.scale)[0]
 
     def lead(x: np.ndarray) -> float:
@@ -116,7 +109,7 @@ def _ends_local_first(evidence: Evidence) -> Finding:
 
     def sooner(name: str) -> Finding:
         label = f"{name}: likeness of neighbours at the ends, over that in the middle, at {SHARES[0]:.0%}"
-        return at_least(over_seeds(evidence, name, lead, label, SHARES[0]), SOONER)
+        return at_least(over_seeds(evidence, name, lead, label, share=SHARES[0]), SOONER)
 
     return every(("M2", "HI-M2-1"), sooner)
 
@@ -127,7 +120,10 @@ def near(evidence: Evidence, name: str, table: str = "", **tie: bool) -> Estimat
     return over_seeds(evidence, name, nearness, f"{name}{words}: neighbours' distance / chance", table=table, **tie)
 
 
+@claim("F6-neighbours")
 def _neighbours(evidence: Evidence) -> Finding:
+    """The two nearest neighbours are on average at most {NEAR} times as far as by chance in interleaved 1:1, and at least
+    {FAR} times in RoPE"""
     return all_of(
         lambda: at_most(near(evidence, "HI-M2-1"), NEAR),
         lambda: at_least(near(evidence, "RoPE"), FAR),
@@ -139,34 +135,30 @@ def _similar(x: np.ndarray, kept: int | None) -> pd.DataFrame:
     return pd.DataFrame(cosine(x, kept), index=places, columns=places)
 
 
-def draw_similarity(title: str, names: Sequence[str], over_time: bool) -> Callable[[Evidence, str], Drawing]:
+def draw_similarity(title: str, names: Sequence[str], over_time: bool, evidence: Evidence, caption: str) -> Drawing:
     """Cosine similarity of every two positions: a row per share of training, or a row per number of principal components."""
-
-    def drawing(evidence: Evidence, caption: str) -> Drawing:
-        dims = components(evidence.scale)
-        rows = {f"{share:.0%}": (share, dims[0]) for share in SHARES} if over_time else {
-            **{f"PCA {kept}": (1.0, kept) for kept in dims}, "no PCA": (1.0, None)}  # fmt: skip
-        cells = {
-            (row, TITLES[name]): _similar(x, kept)
-            for (row, (share, kept)), name in product(rows.items(), names)
-            if (x := shown_embeddings(evidence, name, share)) is not None
-        }
-        figure = heatmaps_figure(
-            cells, list(rows), [TITLES[name] for name in names], title=title, xlabel="position",
-            caption=f"{caption} {shown_seeds(evidence, names)}", ylabel="position", value="cosine similarity", limits=(-1.0, 1.0),
-        )  # fmt: skip
-        return figure, long_table(cells, ("position", "other"), "cosine")
-
-    return drawing
+    dims = components(evidence.scale)
+    rows = {f"{share:.0%}": (share, dims[0]) for share in SHARES} if over_time else {
+        **{f"PCA {kept}": (1.0, kept) for kept in dims}, "no PCA": (1.0, None)}  # fmt: skip
+    cells = {
+        (row, TITLES[name]): _similar(x, kept)
+        for (row, (share, kept)), name in product(rows.items(), names)
+        if (x := shown_embeddings(evidence, name, share)) is not None
+    }
+    figure = heatmaps_figure(
+        cells, list(rows), [TITLES[name] for name in names], title=title, xlabel="position",
+        caption=f"{caption} {shown_seeds(evidence, names)}", ylabel="position", value="cosine similarity", limits=(-1.0, 1.0),
+    )  # fmt: skip
+    return figure, long_table(cells, ("position", "other"), "cosine")
 
 
 def draw_neighbours(evidence: Evidence, caption: str) -> Drawing:
     """Mean |i - j| over the K nearest neighbours, against K."""
     n = SETTINGS[evidence.scale].position
-    tried, rows = tuple(k for k in NEIGHBOURS if k < n), []
+    tried, rows, runs = tuple(k for k in NEIGHBOURS if k < n), [], view(evidence)
     for name in ("RoPE", "HI-M2-1"):
         try:
-            for x in embeddings(evidence, name):
+            for x in embeddings(evidence, runs.loc[runs["name"] == name], name):
                 found = zip(tried, neighbour_distance(x, tried), strict=True)
                 rows += [{"model": TITLES[name], "K": k, "distance": distance} for k, distance in found]
         except NotEnough:
@@ -184,8 +176,8 @@ def _item(
     name: str, title: str, shows: str, drawn: str, part: str, models: Sequence[str], over_time: bool, *claims: Claim
 ) -> Item:
     """An item that shows the cosine similarity of every two positions."""
-    draw = draw_similarity(drawn, models, over_time)
-    return Item(name, title, shows, draw, studies(part, models), claims, DIFFERS, ("snapshots",))
+    draw = partial(draw_similarity, drawn, models, over_time)
+    return Item(name, title, shows, draw, studied(part, "position", models), claims, DIFFERS, ("snapshots",))
 
 
 FIG10 = _item(
@@ -195,15 +187,10 @@ FIG10 = _item(
         "F6-local",
         f"In Mamba2 and interleaved 1:1, in the fewest components shown, adjacent positions are more alike than others by "
         f"at least {LOCAL} in cosine similarity of the embeddings shown",
-        _local(("M2", "HI-M2-1"), every_dimension=False),
+        partial(_local, ("M2", "HI-M2-1"), False),
     ),
-    *NOT_LOCAL,
-    Claim(
-        "F6-ends-first",
-        "After a quarter of training, in the fewest components shown, neighbours among the first and among the last tenth of "
-        f"the positions are more alike than in the middle half by at least {SOONER} in Mamba2 and interleaved 1:1",
-        _ends_local_first,
-    ),
+    *_not_local,
+    _ends_local_first,
 )  # fmt: skip
 FIG21 = _item(
     "fig21", "Cosine similarity of position embeddings, interleaved", "all ratios are local, whatever the dimensions",
@@ -211,7 +198,7 @@ FIG21 = _item(
     Claim(
         "F6-ratios-local",
         f"With and without PCA adjacent positions are more alike than others by at least {LOCAL}, N = 1 to 4",
-        _local(M2_BLOCKS, every_dimension=True),
+        partial(_local, M2_BLOCKS, True),
     ),
 )  # fmt: skip
 FIG22 = _item(
@@ -221,34 +208,19 @@ FIG22 = _item(
         "F6-families-local",
         "In Mamba2 and two-stream Mamba2, with and without PCA, adjacent positions are more alike than others "
         f"by at least {LOCAL}",
-        _local(("M2", "2S-M2"), every_dimension=True),
+        partial(_local, ("M2", "2S-M2"), True),
     ),
-    *NOT_LOCAL,
-    Claim(
-        "F6-near-identical",
-        f"Without PCA the embeddings of RoPE and NoPE have a mean cosine similarity of at least {ALIKE}",
-        _near_identical,
-    ),
-    Claim(
-        "F6-low-dimensional",
-        f"In Mamba2 and two-stream Mamba2 the fewest components shown hold at least {LOW} of the variance of the embeddings",
-        _low_dimensional,
-    ),
+    *_not_local,
+    _near_identical,
+    _low_dimensional,
 )  # fmt: skip
 FIG11 = Item(
     "fig11",
     "Distance of nearest neighbours",
     "neighbours in the hybrid's embedding are neighbours in the sequence",
     draw_neighbours,
-    studies("embeddings-neighbours", ("RoPE", "HI-M2-1")),
-    (
-        Claim(
-            "F6-neighbours",
-            f"The two nearest neighbours are on average at most {NEAR} times as far as by chance in interleaved 1:1, and at "
-            f"least {FAR} times in RoPE",
-            _neighbours,
-        ),
-    ),
+    studied("embeddings-neighbours", "position", ("RoPE", "HI-M2-1")),
+    (_neighbours,),
     differs("position", tiny=HEAD, small=HEAD, paper="Not stated, so chosen: nearest by cosine similarity."),
     ("snapshots",),
 )

@@ -1,4 +1,4 @@
-"""The models, tasks and training of Retrievit at each scale, and the studies that its items are views of.
+"""The models, tasks and training of Retrievit at each scale, the studies that its items are views of, and captions.
 
 Models by short names: RoPE and NoPE are Transformers; M and M2 are Mamba and Mamba2 (M2x2, M2x4: with two and four times the
 state); HI-M2-3 is interleaved, three Mamba2 layers before each Transformer layer; 2S-M2 is two-stream, 2SR-M2 with the gate on
@@ -8,32 +8,33 @@ the other stream. `paper` is Tables 1 and 2 as printed (its 2:1 and 3:1 rows as 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Literal
 
-import numpy as np
-import pandas as pd
-
-from recollect.analysis.pooled import Pool, pool
-from recollect.analysis.rates import at_best_rates, mean_accuracy
-from recollect.analysis.window import THRESHOLD
-from recollect.papers.estimates import NotEnough
-from recollect.papers.judge import Evidence, Scale, where
+from recollect.papers.judge import Scale
 from recollect.sources import preset
+from recollect.sources.base import chosen_text
 from recollect.sources.retrievit2026 import SOURCE
 from recollect.study.spec import Study
 
 NAME = SOURCE.name
+CONTROLLED: tuple[Scale, ...] = ("small", "medium", "paper")
+"""The scales that can refute a claim of our own controls."""
 Fields = dict[str, Any]
 TaskName = Literal["suffix", "prefix", "suffix-99", "prefix-99", "position"]
 """N-gram retrieval with the query after or before the sequence, to 95 % or to 99 %, and position retrieval."""
+Models = Sequence[str] | Callable[[Scale], Sequence[str]]
+"""The models of an item by their short names, the same at every scale or not."""
+Trained = Callable[[Scale], list[Study]]
+"""The studies of an item."""
 TRANSFORMERS = ("RoPE", "NoPE")
 _TWO = ("HI-M2-1", "2S-M2")
 HYBRIDS = {"tiny": _TWO, "small": _TWO, "medium": _TWO, "paper": ("HI-M-1", "HI-M2-1", "2S-M", "2S-M2")}
 SSMS = {"tiny": ("M2",), "small": ("M2",), "medium": ("M2",), "paper": ("M", "M2")}
 """Only `paper` has the older Mamba."""
 FIVE = ("RoPE", "NoPE", "M2", "HI-M2-1", "2S-M2")
-"""The models of Figure 4; without NoPE those of Figures 5, 6 and 8."""
+"""The models of Figure 4."""
+FOUR = ("RoPE", "M2", "HI-M2-1", "2S-M2")
+"""Those of Figures 5, 6 and 8."""
 M2_BLOCKS = ("HI-M2-1", "HI-M2-2", "HI-M2-3", "HI-M2-4")
 """Interleaved models, by how many SSM layers come before a Transformer layer."""
 TITLES = {
@@ -106,10 +107,6 @@ SETTINGS: dict[Scale, ScaleSettings] = {
         seeds=SEEDS, ngram_train={"lr": RATES, "precision": "bfloat16"}, position_train={"lr": RATES, "precision": "bfloat16"},
     ),
 }  # fmt: skip
-HALF = 0.5
-"""The accuracy in position retrieval from which a model counts as having learnt it."""
-VARIANT = ("task.query", "model.tie", "model.residual")
-"""Columns in which runs of one model may differ, other than rate and seed."""
 PAPER_LONGER: Fields = {"steps": 468_750, "stop_at": 0.99}
 """Up to 30 M examples, or to 99 %: before extrapolation and duplicate queries."""
 
@@ -164,6 +161,16 @@ def studies(part: str, scale: Scale, task: TaskName, models: Sequence[str]) -> l
     return [study(part, scale, task, five), study(f"{part}-others", scale, task, others)]
 
 
+def at_scale(models: Models, scale: Scale) -> Sequence[str]:
+    """The models of an item at a scale."""
+    return models(scale) if callable(models) else models
+
+
+def studied(part: str, task: TaskName, models: Models) -> Trained:
+    """The studies of an item at each scale."""
+    return lambda scale: studies(part, scale, task, at_scale(models, scale))
+
+
 def _setting(task: TaskName, scale: Scale, five: bool, tied: bool) -> Fields:
     """Task, training and further tests, for models of the five or for others, with a tied head or as they are."""
     setting = SETTINGS[scale]
@@ -184,19 +191,6 @@ def _setting(task: TaskName, scale: Scale, five: bool, tied: bool) -> Fields:
     return {"task": asked, "train": train, "tests": tests}
 
 
-@cache
-def names(scale: Scale) -> dict[str, str]:
-    """The short name of every run of the paper, by its id."""
-    variants: list[tuple[TaskName, Fields]] = [
-        ("suffix", {}), ("prefix", {}), ("suffix-99", {}), ("prefix-99", {}), ("position", {}),
-        ("position", {"tie": True}), ("position", {"tie": False}),
-        ("suffix", {"residual": "released"}), ("suffix-99", {"residual": "released"}),
-    ]  # fmt: skip
-    return {
-        run.id: name for name in TITLES for task, fields in variants for run in study("all", scale, task, [name], **fields).runs()
-    }  # fmt: skip
-
-
 def states(scale: Scale) -> tuple[str, ...]:
     """SSMs with once, twice and four times the state."""
     return tuple(f"{name}{times}" for name in SSMS[scale] for times in ("", "x2", "x4"))
@@ -212,63 +206,34 @@ def families(scale: Scale) -> tuple[str, ...]:
     return *TRANSFORMERS, *SSMS[scale], *HYBRIDS[scale]
 
 
-def view(evidence: Evidence) -> pd.DataFrame:
-    """The runs with their short `name`, in the order of the legends, each model at its best learning rate only.
-
-    That is the rate at which most seeds reach the accuracy that ends a run, and among those the one that needs the fewest steps;
-    if none reaches it, the most accurate one.
-    """
-    return evidence.once("view", _view)
-
-
-def _view(evidence: Evidence) -> pd.DataFrame:
-    if evidence.runs.empty:
-        return pd.DataFrame(columns=["id", "name", "accuracy", "train.seed", *VARIANT])
-    known = names(evidence.scale)
-    frame = evidence.runs.assign(name=[known[run] for run in evidence.runs["id"]])
-    order = {name: place for place, name in enumerate(TITLES)}
-    frame = frame.sort_values("name", key=lambda column: column.map(order), kind="stable", ignore_index=True)
-    variants = ["name", *(column for column in VARIANT if column in frame)]
-    return at_best_rates(frame, variants, rank=_rank).reset_index(drop=True)
-
-
-def _rank(runs: pd.DataFrame) -> tuple[float, float]:
-    """The rank of a learning rate: the lower the better."""
-    solved = float(np.mean(runs["status"].to_numpy() == "solved"))
-    return -solved, float(np.mean(runs["step"].to_numpy(float))) if solved else -mean_accuracy(runs)
+_MODELS: dict[Scale, str] = {
+    "tiny": "Models of 2 layers (interleaved N:1: N + 1) and width 64 with untied heads, one learning rate.",
+    "small": "Models of 4 layers and width 256 with untied heads, the better of two learning rates, bfloat16.",
+    "medium": "Models of 4 layers and width 256 with untied heads, the better of two learning rates (models beyond the five of "
+    "Figure 4: one), bfloat16.",
+}
+_TASKS: dict[str, dict[Scale, str]] = {
+    "ngram": {
+        "tiny": "Rows of 6 to 12 tokens among 16 symbols, n = 1, k = 3, batch 64, at most 1,250 steps to 99 %.",
+        "small": "Rows of 25 to 50 tokens, at most 12,000 steps to 99 %.",
+        "medium": "Rows of 25 to 50 tokens, 5 seeds (models beyond the five: 3), at most 40,000 steps with the query last and "
+        "16,000 with it first, to 99 %.",
+        "paper": "rows of 50 to 100 tokens, n = 2, k = 3",
+    },
+    "position": {
+        "tiny": "Rows of 10 tokens, batch 32, at most 2,500 steps to 95 %.",
+        "small": "Rows of 32 tokens, at most 12,000 steps to 95 %.",
+        "medium": "Rows of 64 tokens, at most 40,000 steps to 95 %.",
+        "paper": "rows of 200 tokens",
+    },
+}
 
 
-def learnt(runs: pd.DataFrame, name: str, least: float = THRESHOLD) -> pd.DataFrame:
-    """The runs whose own accuracy is at least this, or NotEnough if there is none: runs that have not learnt the task are no
-    evidence."""
-    kept = runs.loc[runs["accuracy"].fillna(0.0) >= least]
-    if kept.empty:
-        highest = runs["accuracy"].fillna(0.0).max()
-        raise NotEnough(
-            f"no run of {name} has learnt the task (accuracy at most {highest:.2f})", "needs longer training"
-        )
-    return kept
-
-
-def best_learnt(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs of one model that have learnt position retrieval, or all where none has; the most accurate first."""
-    kept = runs.loc[runs["accuracy"].fillna(0.0) >= HALF]
-    return (kept if len(kept) else runs).sort_values("accuracy", ascending=False, kind="stable")
-
-
-def pooled(evidence: Evidence, values: Callable[[str], Sequence[float]]) -> Pool | None:
-    """The variance between seeds that the models of an item share, given one number per seed of each; what a model lacks is left
-    out."""
-
-    def known(name: str) -> Sequence[float]:
-        try:
-            return values(name)
-        except NotEnough:
-            return ()
-
-    return pool(known(name) for name in dict.fromkeys(view(evidence)["name"]))
-
-
-def of(evidence: Evidence, name: str, **values: Any) -> pd.DataFrame:
-    """The runs of one model, at its best rate."""
-    return evidence.whole(where(view(evidence), name=name, **values))
+def differs(kind: Literal["ngram", "position"], tiny: str = "", small: str = "", paper: str = "") -> dict[Scale, str]:
+    """The captions of an item by scale: what items of its task share, and what it adds; `small` is also for `medium`."""
+    task, added = _TASKS[kind], {"tiny": tiny, "small": small, "medium": small}
+    theirs = f"The paper: 150 M parameters, {task['paper']}, 20 M examples, SSMs and hybrids tied."
+    found: dict[Scale, str] = {
+        scale: f"{models} {task[scale]} {theirs} {added[scale]}".strip() for scale, models in _MODELS.items()
+    }
+    return {**found, "paper": f"As printed. {chosen_text(SOURCE.unknown)} {paper}".strip()}

@@ -1,6 +1,6 @@
 """Figures 1, 2 and 4a and Tables 1 and 2: the tasks, the models and the protocol, which need no training."""
 
-from functools import cache
+from functools import cache, partial
 
 import pandas as pd
 import torch
@@ -10,34 +10,30 @@ from recollect.figures.text import rendered, text_figure
 from recollect.models.diagram import diagram
 from recollect.models.model import Model
 from recollect.models.spec import ModelSpec
-from recollect.papers.drawing import table
-from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import SCALES, Claim, Evidence
+from recollect.papers.item import Drawing, Item, table
+from recollect.papers.judge import SCALES, Evidence, claim
 from recollect.papers.questions import Finding
 from recollect.papers.retrievit2026.settings import RATES, SEEDS
 from recollect.sources.retrievit2026 import COUNTS, SOURCE, protocol
 from recollect.tasks import as_task
 from recollect.tasks.base import Task
-from recollect.tasks.show import example
+from recollect.tasks.show import Example
 from recollect.train.spec import TrainSpec
 
 NGRAM = as_task({"kind": "ngram"})
 
 
-def _examples(title: str, tasks: dict[str, Task]):
-    def drawing(evidence: Evidence, caption: str) -> Drawing:
-        text = "\n\n".join(f"{name}\n{rendered(example(task, describe=False))}" for name, task in tasks.items())
-        rows = []
-        for name, task in tasks.items():
-            row = task.batch(0, "show", 1).map(lambda x: x[0])
-            asked, read = set(row.query.tolist()), dict(zip(row.positions.tolist(), row.answers.tolist(), strict=True))
-            for place, token in enumerate(row.tokens.tolist()):
-                answer = task.word(read[place]) if place in read else ""
-                rows.append((name, place, task.word(token), place in asked, answer))
-        frame = pd.DataFrame(rows, columns=["task", "place", "token", "query", "answer read here"])
-        return text_figure(text, title, caption), frame
-
-    return drawing
+def _examples(title: str, tasks: dict[str, Task], evidence: Evidence, caption: str) -> Drawing:
+    text = "\n\n".join(f"{name}\n{rendered(Example(task, describe=False))}" for name, task in tasks.items())
+    rows = []
+    for name, task in tasks.items():
+        row = task.batch(0, "show", 1).map(lambda x: x[0])
+        asked, read = set(row.query.tolist()), dict(zip(row.positions.tolist(), row.answers.tolist(), strict=True))
+        for place, token in enumerate(row.tokens.tolist()):
+            answer = task.word(read[place]) if place in read else ""
+            rows.append((name, place, task.word(token), place in asked, answer))
+    frame = pd.DataFrame(rows, columns=["task", "place", "token", "query", "answer read here"])
+    return text_figure(text, title, caption), frame
 
 
 def draw_architectures(evidence: Evidence, caption: str) -> Drawing:
@@ -71,16 +67,14 @@ def sizes() -> pd.DataFrame:
 def draw_sizes(evidence: Evidence, caption: str) -> Drawing:
     """Table 1."""
     found = sizes()
-    shown = found.assign(
-        **{
-            name: [f"{count:,}" for count in found[name]]
-            for name in ("parameters", "state elements", "paper, millions")
-        },
-    )
+    counts = ("parameters", "state elements", "paper, millions")
+    shown = found.assign(**{name: [f"{count:,}" for count in found[name]] for name in counts})
     return table_figure(shown, "Models", caption), found
 
 
+@claim("counts", SCALES)
 def _counts_agree(evidence: Evidence) -> Finding:
+    """Each model has as many whole millions of parameters without embeddings as Table 1 prints"""
     found = sizes()
     off = found.loc[found["parameters"] // 1_000_000 != found["paper, millions"]]
     numbers = {
@@ -111,32 +105,18 @@ _QUERIES: dict[str, Task] = {
     query: as_task({"kind": "ngram", "query": query, "min_length": 24, "length": 24}) for query in ("suffix", "prefix")
 }
 FIG1 = Item(
-    "fig1",
-    "The tasks",
-    "one short example of each task: query, answer, and where it is read",
-    _examples("The tasks", _TASKS),
-)
+    "fig1", "The tasks", "one short example of each task: query, answer, and where it is read",
+    partial(_examples, "The tasks", _TASKS),
+)  # fmt: skip
 FIG4A = Item(
-    "fig4a",
-    "Suffix and prefix",
-    "the query after the sequence, or before it, in short examples",
-    _examples("Suffix and prefix", _QUERIES),
-)
+    "fig4a", "Suffix and prefix", "the query after the sequence, or before it, in short examples",
+    partial(_examples, "Suffix and prefix", _QUERIES),
+)  # fmt: skip
 FIG2 = Item("fig2", "Hybrid architectures", "interleaved and two-stream layers", draw_architectures)
 TABLE1 = Item(
-    "table1",
-    "Models",
-    "layers, width, heads, positions, state and parameters of the models",
-    draw_sizes,
-    claims=(
-        Claim(
-            "counts",
-            "Each model has as many whole millions of parameters without embeddings as Table 1 prints",
-            _counts_agree,
-            SCALES,
-        ),
-    ),
-)
+    "table1", "Models", "layers, width, heads, positions, state and parameters of the models", draw_sizes,
+    claims=(_counts_agree,),
+)  # fmt: skip
 TABLE2 = Item(
     "table2", "Protocol", "the training protocol, printed from the preset",
     table(protocol_table, "The protocol, from the preset retrievit2026"),

@@ -6,7 +6,8 @@ words, width 32, 2,000 steps of 32 fresh rows, 7 rates from 1e-4 to 1e-1 and 2 s
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -15,8 +16,8 @@ from recollect.analysis.groups import groups
 from recollect.analysis.window import THRESHOLD, windows
 from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.papers.estimates import window_of
-from recollect.papers.item import Drawing
-from recollect.papers.judge import Evidence, Scale
+from recollect.papers.item import Drawing, Item
+from recollect.papers.judge import Claim, Evidence, Scale, claims
 from recollect.papers.questions import Finding, exceeds
 from recollect.study.grid import axis
 from recollect.study.spec import Study
@@ -24,8 +25,8 @@ from recollect.study.spec import Study
 NAME = "widen2026"
 WRITTEN = {"attention": "attention", "mamba": "Mamba", "mamba2": "Mamba-2", "deltanet": "DeltaNet"}
 """Mixers as sentences have them."""
-OWN: tuple[Any, ...] = ("medium",)
-"""The scales that have the setting which the claims name."""
+BOTH = ("attention", "mamba")
+"""The mixers of most items."""
 WIDER = 0.25
 """The least decades by which a window must be wider: half the step of the grid."""
 TINY = (
@@ -58,21 +59,24 @@ def study(name: str, scale: Scale, models: Sequence[Mapping[str, Any]], *trains:
         task = {"kind": "mqar", "length": 64, "pairs": 4, "filler": "blank"}
         how = {"protocol": "okpekpe2025", "epochs": 25, "precision": "bfloat16"}
     base = {"lr": rates(scale), "seed": [42, 123] if scale == "tiny" else [42, 123, 777], **how}
-    return Study(
-        name=f"{NAME}.{name}.{scale}", task=task, model=list(models), train=[base | dict(t) for t in trains or [{}]]
-    )
+    parts = [base | dict(train) for train in trains or [{}]]
+    return Study(name=f"{NAME}.{name}.{scale}", task=task, model=list(models), train=parts)
 
 
 def wider(evidence: Evidence, mixer: str, more: Mapping[str, Any], less: Mapping[str, Any]) -> Finding:
     """Whether one way of training gives a mixer a window wider by WIDER than another."""
-    found = [
+    wide, narrow = (
         evidence.window(evidence.where(model=mixer, **way), f"{mixer}, {_words(way)}: decades") for way in (more, less)
-    ]
-    return exceeds(found[0], found[1], by=WIDER)
+    )
+    return exceeds(wide, narrow, by=WIDER)
 
 
 def _words(way: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in way.items())
+
+
+each = partial(claims, of={mixer: WRITTEN[mixer] for mixer in BOTH}, decided_at=("medium",))
+"""Makes a claim about each mixer of a test; `{words}` in its sentence is the mixer."""
 
 
 @dataclass(frozen=True)
@@ -103,16 +107,20 @@ class Ways:
             axes.axhline(THRESHOLD, color="#999999", linewidth=0.8, zorder=0)
         return figure, table
 
+    def item(
+        self, name: str, shows: str, studies: Callable[[Scale], list[Study]], claims: tuple[Claim, ...], **fields: Any
+    ) -> Item:
+        """The item that draws these ways; `fields` override its others."""
+        return replace(Item(name, self.title, shows, self.draw, studies, claims, DIFFERS), **fields)
+
     def windows(self, evidence: Evidence) -> pd.DataFrame:
         """One row per panel and way: `mean`, `low`, `high` of the seeds' windows in decades (90 % interval) and whether one goes
         on beyond the rates tried; `checkpoints`, the same of the best checkpoints; the best rate, the accuracy there, and what a
         badly chosen rate costs of it (`sensitivity`)."""
         rows = []
         for names, runs in groups(self.named(evidence), [self.panel, "way"]) if len(evidence.runs) else []:
-            found, best = (
-                evidence.window(runs, ""),
-                runs.assign(accuracy=runs[["accuracy", "best_accuracy"]].max(axis=1)),
-            )
+            found = evidence.window(runs, "")
+            best = runs.assign(accuracy=runs[["accuracy", "best_accuracy"]].max(axis=1))
             row = windows(runs.assign(all=""), by="all", resamples=1).iloc[0]
             rows.append(
                 {"panel": names[self.panel], "way": names["way"], "mean": found.value, "low": found.low, "high": found.high,

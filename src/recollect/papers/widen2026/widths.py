@@ -1,21 +1,18 @@
 """Does muP keep the best learning rate where it is as a model grows wider?"""
 
 import math
-from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from recollect.analysis.groups import groups
 from recollect.analysis.window import windows
-from recollect.papers.drawing import lines
-from recollect.papers.item import Item
-from recollect.papers.judge import Claim, Evidence, Scale, where
-from recollect.papers.questions import Finding
-from recollect.papers.widen2026.settings import DIFFERS, OWN, WRITTEN, model, study
+from recollect.papers.item import Item, lines
+from recollect.papers.judge import Evidence, Scale, where
+from recollect.papers.questions import Finding, not_
+from recollect.papers.widen2026.settings import BOTH, DIFFERS, each, model, study
 from recollect.study.spec import Study
 
-MIXERS = ("attention", "mamba")
 STEP = 0.5
 """Decades between the rates tried: best rates this far apart or less are the same."""
 
@@ -28,7 +25,7 @@ def width_studies(scale: Scale) -> list[Study]:
     """Both parametrisations, over widths; muP from the narrowest."""
     widths = _widths(scale)
     how = {"width": widths, "parametrisation": ["standard", "mup"], "base_width": widths[0]}
-    return [study("widths", scale, [model(mixer, scale, **how) for mixer in MIXERS])]
+    return [study("widths", scale, [model(mixer, scale, **how) for mixer in BOTH])]
 
 
 def best_rates(runs: pd.DataFrame) -> pd.DataFrame:
@@ -52,50 +49,32 @@ def _moves(mixer: str, parametrisation: str, evidence: Evidence) -> tuple[float,
     return max(0.0, float(low.max() - high.min())), float(high.max() - low.min()), numbers
 
 
-def _stays(mixer: str, evidence: Evidence) -> Finding:
-    least, most, numbers = _moves(mixer, "mup", evidence)
+def _stays(evidence: Evidence, mixer: str, parametrisation: str) -> Finding:
+    least, most, numbers = _moves(mixer, parametrisation, evidence)
     if math.isnan(most):
         return Finding(None, numbers, "one seed gives no interval")
     return Finding(True if most <= STEP + 1e-6 else False if least > STEP + 1e-6 else None, numbers)
 
 
-def _shifts(mixer: str, evidence: Evidence) -> Finding:
-    least, most, numbers = _moves(mixer, "standard", evidence)
-    if math.isnan(most):
-        return Finding(None, numbers, "one seed gives no interval")
-    return Finding(True if least > STEP + 1e-6 else False if most <= STEP + 1e-6 else None, numbers)
+@each("mup-keeps-{name}")
+def _mup_keeps(mixer: str, evidence: Evidence) -> Finding:
+    """By muP {words}'s best rates at all widths lie within {STEP} decades"""
+    return _stays(evidence, mixer, "mup")
 
 
-_DRAW = lines(
-    lambda evidence: best_rates(evidence.runs), "model.width", "model.parametrisation", "model",
-    title="Best rate against width", note="Band: 95 % interval over seeds.", xlabel="width", ylabel="log10 of the best rate",
-    ylim=None, columns=2,
-)  # fmt: skip
+@each("standard-moves-{name}")
+def _standard_moves(mixer: str, evidence: Evidence) -> Finding:
+    """By the standard parametrisation {words}'s best rates at two widths lie more than {STEP} decades apart"""
+    return not_(_stays(evidence, mixer, "standard"))
+
+
 WIDTHS = Item(
-    "widths",
-    "Best rate against width",
+    "widths", "Best rate against width",
     "the best learning rate of models of several widths, by the standard parametrisation and by muP",
-    _DRAW,
-    width_studies,
-    (
-        *(
-            Claim(
-                f"mup-keeps-{mixer}",
-                f"By muP {WRITTEN[mixer]}'s best rates at all widths lie within {STEP} decades",
-                partial(_stays, mixer),
-                OWN,
-            )
-            for mixer in MIXERS
-        ),
-        *(
-            Claim(
-                f"standard-moves-{mixer}",
-                f"By the standard parametrisation {WRITTEN[mixer]}'s best rates at two widths lie more than {STEP} decades apart",
-                partial(_shifts, mixer),
-                OWN,
-            )
-            for mixer in MIXERS
-        ),
+    lines(
+        lambda evidence: best_rates(evidence.runs), "model.width", "model.parametrisation", "model",
+        title="Best rate against width", note="Band: 95 % interval over seeds.", xlabel="width",
+        ylabel="log10 of the best rate", ylim=None, columns=2,
     ),
-    DIFFERS,
-)
+    width_studies, (*_mup_keeps, *_standard_moves), DIFFERS,
+)  # fmt: skip

@@ -2,118 +2,80 @@
 
 const $ = (id) => document.getElementById(id);
 const missing = (value) => value === null || value === undefined;
-let DATA, S; // S: what is chosen
-
-async function unpacked(text) {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
-}
-
-function short(value) {
-  if (missing(value) || value === "") return "–";
-  if (typeof value !== "number" || Number.isInteger(value)) return String(value);
-  const size = Math.abs(value);
-  return size < 1e-4 || size >= 1e5 ? value.toExponential(2) : String(Number(value.toPrecision(4)));
-}
 const plain = (field) => DATA.names[field] || field;
-const valueText = (value) =>
-  missing(value) ? "none" : typeof value === "number" && !Number.isInteger(value) ? String(Number(value.toPrecision(3))) : String(value);
-const ordered = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
-const isShare = (name) => /accuracy$|^(final\.)?(answers|rows|valid)$/.test(name);
-const isCost = (name) => /loss/.test(name) || ["step", "best_step", "seconds", "train.lr"].includes(name);
-const logarithmic = (values) => values.length > 0 && Math.min(...values) > 0 && Math.max(...values) >= 4 * Math.min(...values);
+const short = (value) => (typeof value === "number" && value % 1 ? Number(value.toPrecision(4)) : (value ?? "–"));
+const { compare } = new Intl.Collator("en", { numeric: true });
+let DATA, S, LINES; // S: what is chosen; LINES: names and looks of the lines, and by its number the line of each run
 
 // A run that diverged before it was measured recalls nothing: its accuracy counts as 0, as in the windows.
 const measured = (name, i) => DATA.runs[name][i] ?? (name === "accuracy" ? 0 : null);
-const named = (configuration, study) => (S.studies.length > 1 ? `${configuration} · ${study}` : configuration);
-const lineOf = (i, by) => (by === "configuration" ? named(DATA.runs.configuration[i], DATA.runs.study[i]) : valueText(DATA.runs[by][i]));
 
 // Which runs a filter keeps: words, field=value, or field>number, all of which must fit.
 function matcher(text) {
-  const fields = Object.keys(DATA.runs), searched = ["study", "configuration", "status", "id"];
-  const field = (name) => fields.find((f) => f === name || f.split(".").at(-1) === name || plain(f).replaceAll(" ", "_") === name);
-  const compare = { ">": (a, b) => a > b, "<": (a, b) => a < b, ">=": (a, b) => a >= b, "<=": (a, b) => a <= b };
+  const called = (field) => [field, field.split(".").at(-1), plain(field).replaceAll(" ", "_")];
+  const signs = { ">": (a, b) => a > b, "<": (a, b) => a < b, ">=": (a, b) => a >= b, "<=": (a, b) => a <= b };
   const tests = text.toLowerCase().split(/\s+/).filter(Boolean).map((word) => {
-    const [, name, sign, wanted] = word.match(/^([\w.]+?)(>=|<=|!=|>|<|=)(.+)$/) || [], own = name && field(name);
-    if (!own) return (i) => searched.some((f) => String(DATA.runs[f][i]).toLowerCase().includes(word));
-    const same = (value) => (typeof value === "number" ? value === Number(wanted) : String(value).toLowerCase().includes(wanted));
-    const values = DATA.runs[own];
-    return (i) => (sign in compare ? !missing(values[i]) && compare[sign](values[i], Number(wanted)) : same(values[i]) === (sign === "="));
+    const [, name, sign, wanted] = word.match(/^([\w.]+?)(>=|<=|!=|>|<|=)(.+)$/) || [];
+    const values = DATA.runs[Object.keys(DATA.runs).find((field) => called(field).includes(name))];
+    const holds = (value) => String(value).toLowerCase().includes(values ? wanted : word);
+    if (!values) return (i) => ["study", "configuration", "status", "id"].some((field) => holds(DATA.runs[field][i]));
+    if (signs[sign]) return (i) => signs[sign](Number(values[i] ?? NaN), Number(wanted));
+    return (i) => (typeof values[i] === "number" ? values[i] === Number(wanted) : holds(values[i])) === (sign === "=");
   });
   return (i) => tests.every((test) => test(i));
 }
 
-function members() {
-  const own = new Set(S.studies), fits = matcher(S.filter), found = [];
-  for (let i = 0; i < (DATA.runs.id || []).length; i++) if (own.has(DATA.runs.study[i]) && fits(i)) found.push(i);
-  return found;
-}
-
 // Of some runs, those at the learning rate that is asked for.
 function atRate(runs) {
-  if (!("rate" in S) || S.rate === "all") return runs;
-  if (S.rate === "best") return runs.filter((i) => DATA.runs.at_best[i]);
-  return runs.filter((i) => Math.abs(DATA.runs["train.lr"][i] / Number(S.rate) - 1) < 1e-9);
+  const { at_best, "train.lr": rates } = DATA.runs, near = (i) => Math.abs(rates[i] / S.rate - 1) < 1e-9;
+  return (S.rate ?? "all") === "all" ? runs : runs.filter((i) => (S.rate === "best" ? at_best[i] : near(i)));
 }
 
-// From [line, x, y] to each line's points in the order of x: mean, low, high, count.
-function summarised(points) {
+// Items by a value of each; what is missing comes last.
+function sorted(items, value, down) {
+  const order = (x, y) => (typeof x === "number" && typeof y === "number" ? x - y : compare(x, y)) * (down ? -1 : 1);
+  return items.toSorted((a, b) => missing(value(a)) - missing(value(b)) || order(value(a), value(b)));
+}
+
+// From rows of line, x and y to each line's points in the order of x: mean, low, high, count.
+function summarised(rows) {
   const lines = new Map();
-  for (const [line, x, y] of points) {
+  for (const { line, x, y, low = y, high = y, weight = 1 } of rows) {
     if (missing(x) || missing(y)) continue;
-    if (!lines.has(line)) lines.set(line, new Map());
-    const at = lines.get(line), cell = at.get(x) || { x, sum: 0, low: y, high: y, count: 0 };
-    at.set(x, { x, sum: cell.sum + y, low: Math.min(cell.low, y), high: Math.max(cell.high, y), count: cell.count + 1 });
+    const points = lines.get(line) ?? lines.set(line, new Map()).get(line);
+    const { sum, count, ...ends } = points.get(x) ?? { sum: 0, count: 0, low, high }, all = count + weight;
+    const whole = { x, sum: sum + weight * y, count: all, mean: (sum + weight * y) / all };
+    points.set(x, { ...whole, low: Math.min(ends.low, low), high: Math.max(ends.high, high) });
   }
-  for (const [line, at] of lines)
-    lines.set(line, [...at.values()].sort((a, b) => ordered(a.x, b.x)).map((cell) => ({ ...cell, mean: cell.sum / cell.count })));
-  return lines;
+  return new Map([...lines].map(([line, points]) => [line, sorted([...points.values()], (point) => point.x)]));
 }
 
-// The curves of runs by line: each the places of its points, in their order.
-function curvesBy(runs, by) {
-  const lines = new Map(), line = new Map(), found = new Map();
-  for (const i of runs) {
-    line.set(DATA.runs.curve[i], lineOf(i, by));
-    lines.set(lineOf(i, by), []);
-  }
-  DATA.curves.run.forEach((run, k) => {
-    if (!line.has(run)) return;
-    if (!found.has(run)) lines.get(line.get(run)).push(found.set(run, []).get(run));
-    found.get(run).push(k);
-  });
-  return new Map([...lines].filter(([, curves]) => curves.length));
-}
-
-// Mean and band at every x of a line: a run counts with its last value up to there.
-function meanCurve(curves, x, y) {
-  const { [x]: xs, [y]: ys, weight } = DATA.curves, lows = DATA.curves[`${y}.low`] || ys, highs = DATA.curves[`${y}.high`] || ys;
-  const all = [...new Set(curves.flat().map((k) => xs[k]))].sort((a, b) => a - b), next = curves.map(() => 0), held = curves.map(() => null);
-  return all.map((at) => {
-    const cell = { x: at, sum: 0, low: Infinity, high: -Infinity, count: 0 };
-    curves.forEach((curve, c) => {
-      for (; next[c] < curve.length && xs[curve[next[c]]] <= at; next[c]++) if (!missing(ys[curve[next[c]]])) held[c] = curve[next[c]];
-      if (held[c] === null) return;
-      const k = held[c], n = weight ? weight[k] : 1;
-      Object.assign(cell, { sum: cell.sum + n * ys[k], count: cell.count + n, low: Math.min(cell.low, lows[k]), high: Math.max(cell.high, highs[k]) });
+// The points of curves. To draw means, every curve is there at all x of its line: with its last value up to there.
+function curveRows(runs, single) {
+  return [...Map.groupBy(runs, (i) => LINES.of[i])].flatMap(([line, own]) => {
+    const curves = [...new Set(own.map((i) => DATA.runs.curve[i]))].flatMap((number) => DATA.curves[number] ?? []);
+    const all = new Set(curves.flatMap((curve) => curve[S.x]));
+    return curves.flatMap(({ [S.x]: xs, [S.y]: ys, [`${S.y}.low`]: low, [`${S.y}.high`]: high, weight, run }) => {
+      const own = (x, k) => ({ line, x, mean: ys[k], low: ys[k], high: ys[k], count: 1, run });
+      const held = (x, k) => ({ line, x, y: ys[k], low: low?.[k], high: high?.[k], weight: weight?.[k] });
+      if (single) return [...xs.map(own), { line }]; // a gap before the next run
+      return [...all].map((x) => held(x, xs.findLastIndex((at, k) => at <= x && !missing(ys[k]))));
     });
-    return { ...cell, mean: cell.sum / cell.count };
-  }).filter((cell) => cell.count);
-}
-
-// Answers by a tag: of each configuration at its end, or of one over training.
-function tagRows() {
-  const { study, line, tag, end, step, value, count, right } = DATA.tags, own = new Set(S.studies), rows = [];
-  tag.forEach((name, k) => {
-    const label = named(line[k], study[k]);
-    if (name === S.tag && own.has(study[k]) && (S.show ? S.show === label && !end[k] : end[k])) rows.push({ line: label, step: step[k], x: value[k], y: right[k] / count[k] });
   });
-  return rows;
 }
 
-function bestLines(lines, top, y) {
-  if (top === "all" || lines.size <= Number(top)) return lines;
-  const score = (points) => (isCost(y) ? Math.min(...points.map((p) => p.mean)) : -Math.max(...points.map((p) => p.mean)));
-  const kept = new Set([...lines].map(([line, points]) => [line, score(points)]).sort((a, b) => a[1] - b[1]).slice(0, Number(top)).map(([line]) => line));
-  return new Map([...lines].filter(([line]) => kept.has(line)));
+// Answers by a tag: of each configuration at its end, or of one over training, with a line per step.
+function tagRows() {
+  const { study, line, tag, end, step, value, count, right } = DATA.tags, { names } = DATA.lines["with study"];
+  const chosen = (k) => (S.show ? S.show === names[line[k]] && !end[k] : end[k] && S.studies.includes(study[k]));
+  const rows = [...tag.keys()].filter((k) => tag[k] === S.tag && chosen(k));
+  return rows.map((k) => ({ line: S.show ? step[k] : line[k], x: value[k], y: right[k] / count[k] }));
+}
+
+// The lines with the best values: the highest, or the lowest of a loss, a time or a step.
+function bestLines(lines, y) {
+  const way = DATA.costs.includes(y) ? 1 : -1;
+  const best = ([, points]) => Math.min(...points.filter((point) => point.count).map((point) => way * point.mean));
+  const kept = sorted(lines, best).slice(0, Number(S.top) || lines.length);
+  return lines.filter((line) => kept.includes(line));
 }

@@ -1,88 +1,80 @@
-// What is chosen, and the page that follows it: controls, chart, key, table of runs, the link that keeps it all.
+// What is chosen is what the form holds: the chart, its key, the table of runs and the link follow it.
 
-function el(tag, attributes, ...children) { // what comes from the data is set as text, never as markup
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) typeof value === "function" ? element.addEventListener(name, value) : element.setAttribute(name, value);
+const form = $("form");
+let head = [], place = [0, -1]; // what the cells of `customdata` are; the line and the point where the arrow keys are
+let drawn; // settled when Plotly has drawn the chart: a label shown before that is wiped off
+
+function el(tag, properties, ...children) { // what comes from the data is set as text, never as markup
+  const element = Object.assign(document.createElement(tag), properties);
   element.append(...children);
   return element;
 }
-const view = () => DATA.views.find((one) => one.name === S.view);
-const defaults = (name) => Object.fromEntries((DATA.views.find((one) => one.name === name)?.choices || []).map((choice) => [choice.name, choice.value]));
 
 function readLink() {
-  const asked = new URLSearchParams(location.hash.slice(1)), known = DATA.views.find((one) => one.name === asked.get("view")) || DATA.views[0];
-  S = { view: known?.name, studies: DATA.studies.slice(0, 1), filter: "", theme: "", sort: "", ...defaults(known?.name) };
-  const offers = Object.fromEntries((view()?.choices || []).map((choice) => [choice.name, choice.options.map(([value]) => value)]));
-  for (const [name, value] of asked) if (offers[name]?.includes(value) || ["filter", "theme", "sort"].includes(name)) S[name] = value;
-  const studies = asked.getAll("study").filter((name) => DATA.studies.includes(name));
-  if (studies.length) S.studies = studies;
-}
-
-function writeLink() {
-  const link = new URLSearchParams(Object.entries(S).filter(([name, value]) => name !== "studies" && value));
-  S.studies.forEach((name) => link.append("study", name));
-  history.replaceState(null, "", `#${link}`);
-}
-
-function choose(change) {
-  const { studies, filter, theme, sort } = S; // what all views share
-  S = change.view ? { studies, filter, theme, sort, ...defaults(change.view), ...change } : { ...S, ...change };
-  if (!("filter" in change || "sort" in change || "theme" in change)) hidden.clear();
-  writeLink();
-  if ("view" in change) fillControls();
+  form.reset();
+  for (const [name, value] of new URLSearchParams(location.hash.slice(1)))
+    for (const field of form.querySelectorAll(`[name="${CSS.escape(name)}"]`))
+      if (["radio", "checkbox"].includes(field.type)) field.checked ||= field.value === value;
+      else if (!field.options || [...field.options].some((option) => option.value === value)) field.value = value;
   show();
+  $("views").scrollLeft = document.querySelector("#views :checked")?.parentElement.offsetLeft - 40;
 }
 
-function fillControls() {
-  $("views").replaceChildren(...DATA.views.map((one) => el("button", { type: "button", "data-view": one.name, click: () => choose({ view: one.name }) }, one.title)));
-  $("choices").replaceChildren(...(view()?.choices || []).filter((choice) => choice.options.length > 1).map((choice) => {
-    const select = el("select", { name: choice.name, change: () => choose({ [choice.name]: select.value }) }, ...choice.options.map(([value, text]) => el("option", { value }, text)));
-    return el("label", {}, choice.label, select);
-  }));
-  $("studies").hidden = DATA.studies.length < 2;
-  $("study-list").replaceChildren(...DATA.studies.map((name) => el("label", {}, el("input", { type: "checkbox", value: name,
-    change: () => choose({ studies: [...$("study-list").querySelectorAll(":checked")].map((box) => box.value) }) }), name)));
+function keep(change = {}) {
+  for (const [name, value] of Object.entries(change)) form.elements[name].value = value;
+  show();
+  history.replaceState(null, "", `#${new URLSearchParams([...new FormData(form)].filter(([, value]) => value))}`);
 }
 
 function show() {
-  const now = view(), runs = members();
+  const boxes = [...form.querySelectorAll("[name=study]")], view = new FormData(form).get("view");
+  if (!boxes.some((box) => box.checked)) boxes[0].checked = true;
+  for (const part of form.querySelectorAll("fieldset")) part.disabled = part.dataset.view !== view;
+  S = { ...Object.fromEntries(new FormData(form)), studies: new FormData(form).getAll("study") };
+  const fits = matcher(S.filter), by = S.lines ?? "configuration";
+  const runs = [...(DATA.runs.id ?? []).keys()].filter((i) => S.studies.includes(DATA.runs.study[i]) && fits(i));
+  LINES = DATA.lines[by === "configuration" && S.studies.length > 1 ? "with study" : by];
   document.documentElement.dataset.theme = theme();
-  $("filter").value = S.filter;
-  $("found").textContent = S.filter ? `${runs.length} of ${(DATA.runs.id || []).length} runs fit` : "";
-  $("views").querySelectorAll("button").forEach((button) => button.setAttribute("aria-pressed", button.dataset.view === S.view));
-  $("choices").querySelectorAll("select").forEach((select) => { select.value = S[select.name]; });
-  $("study-list").querySelectorAll("input").forEach((box) => { box.checked = S.studies.includes(box.value); });
-  $("studies").querySelector("summary").textContent = `Studies: ${S.studies.length} of ${DATA.studies.length}`;
-  document.querySelectorAll("[data-study]").forEach((part) => { part.hidden = !S.studies.includes(part.dataset.study); });
+  $("found").textContent = S.filter ? `${runs.length} of ${DATA.runs.id.length} runs fit` : "";
+  $("studies").firstElementChild.textContent = `Studies: ${S.studies.length} of ${boxes.length}`;
+  for (const part of document.querySelectorAll("[data-study]")) part.hidden = !S.studies.includes(part.dataset.study);
   fillRuns(runs);
-  if (!now) return;
-  const [traces, layout, names] = chart(now, runs), look = looks(names);
-  $("caption").textContent = now.caption;
-  $("chart").setAttribute("aria-label", `${now.title}. Arrow keys read the points.`);
-  $("chart").style.minWidth = now.kind === "parallel" ? `${traces[0].dimensions.length * 95}px` : "";
-  place = [0, -1];
-  $("key").replaceChildren(...names.map((name) => el("button", { type: "button", "aria-pressed": !hidden.has(name), style: `--colour:${look.get(name).colour}`,
-    class: look.get(name).dash.includes("dash") ? "dashed" : look.get(name).dash, click: () => { hidden.delete(name) || hidden.add(name); show(); } }, name)));
-  Plotly.react("chart", traces, { ...layout, uirevision: JSON.stringify(S) }, { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["toImage", "select2d", "lasso2d"] });
+  if (view) draw(DATA.views.find(({ name }) => name === view), runs);
 }
 
-// The order of two values in a table: what is missing comes last.
-const placed = (x, y, down) => (missing(x) || missing(y) ? missing(x) - missing(y) : ordered(x, y) * (down ? -1 : 1));
+function draw(view, runs) {
+  const { data, layout, lines = [], head: cells } = chart(view, runs), { templates, config, none } = DATA.style;
+  [head, place] = [cells, [0, -1]];
+  $("caption").textContent = view.caption;
+  $("chart").ariaLabel = `${view.title}. Arrow keys read the points.`;
+  $("key").replaceChildren(...lines.map((line) => {
+    const name = LINES.names[line], className = LINES.looks[line].dash, style = `--colour:${colourOf(line)}`;
+    return el("button", { type: "button", className, style, ariaPressed: !hidden.has(name) }, name);
+  }));
+  const kept = { template: templates[theme()], uirevision: JSON.stringify(S) };
+  drawn = Plotly.react("chart", data, { ...layout, ...(runs.length ? {} : none), ...kept }, config);
+}
 
 function fillRuns(runs, most = 25) {
-  const { id, study, configuration, at_best, curve, model, ...rest } = DATA.runs, heads = ["id", ...(DATA.studies.length > 1 ? ["study"] : []), "configuration", ...Object.keys(rest)];
-  const [, down, by] = S.sort.match(/^(-?)(.+)$/) || [];
-  const rows = by in DATA.runs ? runs.toSorted((a, b) => placed(DATA.runs[by][a], DATA.runs[by][b], down)) : runs;
-  const numeric = new Set(heads.filter((name) => runs.every((i) => missing(DATA.runs[name][i]) || typeof DATA.runs[name][i] === "number")));
-  const cell = (name, i) => name === "id" ? el("button", { type: "button", class: "copy", title: "copy", click: (event) => copied(event.target, id[i]) }, id[i]) : name === "train.lr" ? valueText(DATA.runs[name][i]) : short(DATA.runs[name][i]);
-  $("runs-head").replaceChildren(...heads.map((name) => el("th", { scope: "col", class: numeric.has(name) ? "number" : "", "aria-sort": by !== name ? "none" : down ? "descending" : "ascending" },
-    el("button", { type: "button", click: () => choose({ sort: by === name && down ? name : `-${name}` }) }, plain(name)))));
-  $("runs-body").replaceChildren(...rows.slice(0, most).map((i) => el("tr", {}, ...heads.map((name) => el("td", { class: numeric.has(name) ? "number" : "", title: DATA.runs[name][i] ?? "" }, cell(name, i))))));
-  $("more").hidden = rows.length <= most;
-  $("more").textContent = `Show more (${rows.length - most} left)`;
-  $("more").onclick = () => fillRuns(runs, 10 * most);
+  const [, down, by] = S.sort.match(/^(-?)(.*)$/), heads = [...$("runs-head").cells];
+  const rows = by in DATA.runs ? sorted(runs, (i) => DATA.runs[by][i], down) : runs;
+  const cell = (i, { dataset: { field }, className }) => {
+    const value = DATA.runs[field][i], copy = { type: "button", className: "copy", title: "copy" };
+    return el("td", { className, title: value ?? "" }, field === "id" ? el("button", copy, value) : short(value));
+  };
+  for (const th of heads) th.ariaSort = th.dataset.field !== by ? "none" : down ? "descending" : "ascending";
+  $("runs-body").replaceChildren(...rows.slice(0, most).map((i) => el("tr", {}, ...heads.map((th) => cell(i, th)))));
+  const left = rows.length - most, onclick = () => fillRuns(runs, 10 * most);
+  Object.assign($("more"), { hidden: left <= 0, textContent: `Show more (${left} left)`, onclick });
   const all = Object.keys(DATA.runs).filter((name) => name !== "curve");
   $("runs-csv").onclick = () => saveCsv("runs", all, rows.map((i) => all.map((name) => DATA.runs[name][i])));
+}
+
+function sortTable(th) { // the table of runs by its data, any other by the values in its cells
+  const down = th.ariaSort !== "descending", body = th.closest("table").tBodies[0];
+  if (th.dataset.field) return keep({ sort: `${down ? "-" : ""}${th.dataset.field}` });
+  for (const each of th.parentElement.cells) each.ariaSort = each !== th ? "none" : down ? "descending" : "ascending";
+  body.append(...sorted([...body.rows], (row) => JSON.parse(row.cells[th.cellIndex].dataset.value), down));
 }
 
 async function copied(button, text) {
@@ -91,54 +83,68 @@ async function copied(button, text) {
   button.animate([{ color: "var(--good)", transform: "scale(1.08)" }, {}], 900);
 }
 
-function saveCsv(name, head, rows) { // a spreadsheet must not take a text for a formula
-  const cell = (value) => (typeof value === "number" ? String(value) : missing(value) ? "" : `"${String(value).replace(/^([=+\-@\t\r])/, "'$1").replaceAll('"', '""')}"`);
-  const text = [head, ...rows].map((row) => row.map(cell).join(",")).join("\r\n");
+function saveCsv(name, heads, rows) { // a spreadsheet must not take a text for a formula
+  const quoted = (text) => `"${text.replace(/^([=+\-@\t\r])/, "'$1").replaceAll('"', '""')}"`;
+  const cell = (value) => (typeof value === "string" ? quoted(value) : (value ?? ""));
+  const text = [heads, ...rows].map((row) => row.map(cell).join(",")).join("\r\n");
   el("a", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: `${name}.csv` }).click();
 }
 
 function saveImage(format) {
-  const { data, layout } = $("chart"), [width, height] = [1000, 620];
-  const key = { showlegend: data.some((trace) => trace.type === "scatter"), legend: { orientation: "h", y: -0.16 }, title: { text: safe(view().title) }, margin: { ...layout.margin, t: 48 } };
-  Plotly.downloadImage({ data, layout: { ...layout, ...key, width, height } }, { format, width, height, filename: `${S.view}-${S.studies.join("-").replace(/[^\w.-]+/g, "_")}`.slice(0, 80) });
+  const { data, layout } = $("chart"), { size, ...around } = DATA.style.picture;
+  const title = { text: $("chart").ariaLabel.split(".")[0] }, showlegend = data[0]?.type === "scatter";
+  const whole = { ...layout, ...around, ...size, title, showlegend };
+  Plotly.downloadImage({ data, layout: whole }, { format, filename: S.view, ...size });
+}
+
+// The points of the chart by line: the cells of each, and how Plotly finds it.
+function points() {
+  return $("chart").data.flatMap(({ z, customdata = [] }, curveNumber) => {
+    const at = (row, k) => (z ? { xval: k, yval: row } : [{ curveNumber, pointNumber: k }]);
+    const line = (all, row) => all.map((cells, k) => [cells, at(row, k)]);
+    return (z ? customdata : [customdata]).map(line).filter((some) => some.length);
+  });
 }
 
 function readPoint(event) { // arrow keys: along a line, and from line to line
-  const way = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[event.key], { data, layout } = $("chart");
-  const lines = (data || []).map((trace, k) => [trace, k]).filter(([trace]) => trace.hovertemplate && (trace.y || trace.z));
-  if (!way || !lines.length || event.preventDefault()) return;
-  place[0] = (place[0] + way[0] + lines.length) % lines.length;
-  const [trace, k] = lines[place[0]], flat = trace.z ? trace.z.flat() : trace.y, wide = trace.z ? trace.x.length : flat.length;
-  place[1] = Math.min(Math.max(place[1] + way[1] + (trace.z ? way[0] * wide : 0), 0), flat.length - 1);
-  const [row, column] = [Math.floor(place[1] / wide), place[1] % wide];
-  Plotly.Fx.hover("chart", trace.z ? { xval: column, yval: row } : [{ curveNumber: k, pointNumber: place[1] }]);
-  $("spoken").textContent = `${trace.z ? trace.y[row] : trace.name}, ${layout.xaxis.title.text} ${trace.x[column]}: ${short(flat[place[1]])}${trace.customdata ? `, ${trace.customdata[place[1]]}` : ""}`;
+  const way = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[event.key];
+  const lines = points();
+  if (!way || !lines.length) return;
+  event.preventDefault();
+  const line = (place[0] + way[0] + lines.length) % lines.length;
+  place = [line, Math.min(Math.max(place[1] + way[1], 0), lines[line].length - 1)];
+  const [cells, point] = lines[line][place[1]];
+  if ($("chart").data[0].type !== "parcoords") drawn.then(() => Plotly.Fx.hover("chart", point));
+  $("spoken").textContent = cells.map((cell, k) => `${head[k]} ${short(cell)}`).join(", ");
 }
 
-function sortable(table) {
-  table.querySelectorAll("th button").forEach((button, k) => button.addEventListener("click", () => {
-    const head = button.parentElement, up = head.getAttribute("aria-sort") === "descending", body = table.tBodies[0];
-    const value = (row) => { const text = row.cells[k].dataset.value; return text === "" ? null : Number.isNaN(Number(text)) ? text : Number(text); };
-    table.querySelectorAll("th").forEach((other) => other.setAttribute("aria-sort", other !== head ? "none" : up ? "ascending" : "descending"));
-    body.append(...[...body.rows].sort((a, b) => placed(value(a), value(b), !up)));
-  }));
+function clicked({ target }) {
+  const th = target.closest("th"), name = target.closest("#key button")?.textContent;
+  if (th) sortTable(th);
+  if (target.matches(".copy")) copied(target, target.textContent);
+  if (target.id === "link") copied(target, location.href);
+  if (target.id === "theme") keep({ theme: theme() === "dark" ? "light" : "dark" });
+  if (target.id === "csv") saveCsv(S.view, head, points().flat().map(([cells]) => cells));
+  if (["svg", "png"].includes(target.id)) saveImage(target.id);
+  if (!name) return;
+  hidden.delete(name) || hidden.add(name);
+  show();
 }
 
-addEventListener("error", (event) => { $("faults").hidden = false; $("faults").append(el("p", {}, `This page has a fault: ${event.message}`)); });
-addEventListener("unhandledrejection", (event) => dispatchEvent(new ErrorEvent("error", { message: String(event.reason) })));
-unpacked($("data").textContent).then((data) => {
-  DATA = data;
-  const again = () => { readLink(); fillControls(); show(); };
-  again();
-  document.querySelectorAll("table.sortable").forEach(sortable);
-  addEventListener("hashchange", () => (/^#(main|item-.*|verdicts)$/.test(location.hash) ? null : again()));
+const fault = ({ message, reason }) => $("faults").append(el("p", {}, `This page has a fault: ${message ?? reason}`));
+
+async function start() {
+  const bytes = Uint8Array.from(atob($("data").textContent), (letter) => letter.charCodeAt(0));
+  const text = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  DATA = await new Response(text).json();
+  readLink();
+  addEventListener("hashchange", () => (/^#(main|item-.*|verdicts)$/.test(location.hash) ? null : readLink()));
+  addEventListener("click", clicked);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
-  $("filter").addEventListener("input", () => choose({ filter: $("filter").value }));
-  new ResizeObserver(() => $("chart").data && Plotly.Plots.resize("chart")).observe($("chart"));
+  form.addEventListener("input", () => keep());
   $("chart").addEventListener("keydown", readPoint);
-  $("theme").addEventListener("click", () => choose({ theme: theme() === "dark" ? "light" : "dark" }));
-  $("link").addEventListener("click", (event) => copied(event.target, location.href));
-  $("csv").addEventListener("click", () => saveCsv(S.view, drawn.head, drawn.rows));
-  ["svg", "png"].forEach((format) => $(format).addEventListener("click", () => saveImage(format)));
   document.documentElement.dataset.ready = "yes";
-});
+}
+addEventListener("error", fault);
+addEventListener("unhandledrejection", fault);
+start();

@@ -1,24 +1,22 @@
 """The base class of executors: cohorts go in, a stream of reports comes out. It trains and stores nothing."""
 
 import copyreg
-import traceback
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 from weakref import WeakValueDictionary
 
 import torch
-from pydantic import ValidationError
 
-from recollect.spec import SpecError, explain
-from recollect.spec.errors import place_in_own_code
+from recollect.spec import SpecError
 from recollect.spec.state import GlobalState, changed_on_import
-from recollect.train.checkpoint import EVERY, CheckpointError
-from recollect.train.cohort import out_of_memory
+from recollect.study.executors.reports import Broken, Done, Halted, Report
+from recollect.train.checkpoint import EVERY
 from recollect.train.device import choose_device, has_bfloat16
-from recollect.train.events import Ended, Event, Saved
+from recollect.train.events import Ended, Saved
 from recollect.train.loop import train
 from recollect.train.spec import RunSpec
 from recollect.train.speed.memory import members_that_fit
@@ -59,71 +57,23 @@ class Job:
     """.. and those of them that have come."""
 
 
-@dataclass
-class Done:
-    """The last report: all members have ended."""
-
-
-@dataclass
-class Broken:
-    """The last report: the cohort failed."""
-
-    why: Literal["error", "memory", "snapshot", "lost", "timeout"]
-    """An exception; too little memory; a snapshot that does not fit; the process or machine that trained it died; or it was
-    killed because it took longer than the user allows."""
-    error: str
-    """In one line."""
-    traceback: str
-    fits: int = 0
-    """How many runs memory would hold, where that was measured."""
-
-    @classmethod
-    def by(cls, error: BaseException) -> "Broken":
-        """What became of a cohort that raised."""
-        why = "memory" if out_of_memory(error) else "snapshot" if isinstance(error, CheckpointError) else "error"
-        text = explain(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
-        text = text.splitlines()[0][:ERROR] + place_in_own_code(error)
-        return cls(why, text, "".join(traceback.format_exception(error)))
-
-    @classmethod
-    def late(cls, timeout: float) -> "Broken":
-        """What became of a cohort that was killed after so many seconds."""
-        error = f"no end after {timeout:g} seconds (--timeout): its worker was killed"
-        return cls("timeout", error, error)
-
-
-@dataclass
-class Silent:
-    """The cohort has not reported for this many seconds; it may be stuck, or at a long measurement."""
-
-    seconds: float
-
-
-@dataclass
-class Began:
-    """The cohort, which had to wait for a process or a place in a cluster, has it now."""
-
-
-@dataclass
-class Warned:
-    """A library warned the process that trains the cohort."""
-
-    text: str
-    """In one line."""
-
-
-@dataclass
-class Halted:
-    """The last report: the cohort was stopped, and has sent a snapshot; or it did not answer in time."""
-
-
-Report = Event | Done | Broken | Silent | Began | Warned | Halted
-LAST = (Done, Broken, Halted)
-"""The reports after which no more come."""
-ERROR = 500
-"""The most characters of an error in one line; the traceback has all."""
+TICK = 0.1
+"""Seconds between two looks at whether an end is asked for."""
 GRACE = 30.0
 """Seconds for which a cohort that was asked to stop is waited for."""
+
+
+class StopAsked:
+    """Whether an end is asked for, by a look now and then: one takes as long as a small model's layer."""
+
+    def __init__(self, look: Callable[[], bool], every: float = TICK):
+        self._look, self._every, self._asked, self._looked = look, every, False, 0.0
+
+    def __call__(self) -> bool:
+        if not self._asked and time.monotonic() - self._looked > self._every:
+            self._looked = time.monotonic()
+            self._asked = self._look()
+        return self._asked
 
 
 def attempt(
@@ -238,9 +188,12 @@ class Executor(ABC):
         return has_bfloat16(choose_device(resources.device))
 
     @classmethod
-    @abstractmethod
     def start(cls, resources: Resources) -> "Executor":
         """An executor with these resources, ready to be used."""
+        return cls(resources)
+
+    def __init__(self, resources: Resources):
+        self.resources, self.device = resources, choose_device(resources.device)
 
     @property
     @abstractmethod

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import torch
 
-from recollect.study.executors.base import Broken, Executor, Job, Report, Resources, attempt, own_code
+from recollect.study.executors.base import Executor, Job, Resources, attempt, own_code
+from recollect.study.executors.reports import Broken, Report
 from recollect.study.executors.sharing import suited_workers
 from recollect.study.executors.upcoming import Upcoming
 from recollect.study.executors.workers import Workers
-from recollect.train.checkpoint import EVERY
 from recollect.train.device import check_precision, choose_device, gpus
 from recollect.train.spec import RunSpec
 from recollect.train.speed.cache import trim_cache, use_cache
@@ -37,15 +37,10 @@ class Local(Executor):
 class InProcess(Executor):
     """One cohort after another, in this process: for built-in code only, as a user's own may end or change the process."""
 
-    @classmethod
-    def start(cls, resources: Resources) -> Executor:
-        """This process, whatever the number of workers."""
-        return cls(choose_device(resources.device), resources.checkpoint_every, resources.keep_weights)
-
-    def __init__(self, device: str, every: float = EVERY, weights: bool = False):
-        self.device, self._every, self._weights = device, every, weights
-        self._threads, self._upcoming = torch.get_num_threads(), Upcoming(device, workers=1)
-        if device == "cpu":  # small products are several times slower on many threads than on one
+    def __init__(self, resources: Resources):
+        super().__init__(resources)
+        self._threads, self._upcoming = torch.get_num_threads(), Upcoming(self.device, workers=1)
+        if self.device == "cpu":  # small products are several times slower on many threads than on one
             torch.set_num_threads(1)
 
     @property
@@ -59,8 +54,9 @@ class InProcess(Executor):
 
     def submit(self, job: Job, saved: bytes | None) -> None:
         """Start a cohort; it advances while its reports are waited for."""
+        given = self.resources
         self._job = job
-        self._reports = attempt(job.runs, self.device, saved, self._every, self._weights, self.stop)
+        self._reports = attempt(job.runs, self.device, saved, given.checkpoint_every, given.keep_weights, self.stop)
 
     def next(self) -> tuple[Job, Report]:
         """Train up to the next report."""

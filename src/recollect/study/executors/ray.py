@@ -21,29 +21,14 @@ from typing import Any
 
 from recollect.spec import SpecError, digest
 from recollect.spec.apart import be_worker
-from recollect.study.executors.base import (
-    GRACE,
-    LAST,
-    Began,
-    Broken,
-    Executor,
-    Halted,
-    Job,
-    Report,
-    Resources,
-    attempt,
-    own_code,
-    received,
-    sent,
-)
+from recollect.study.executors.base import GRACE, Executor, Job, Resources, StopAsked, attempt, own_code, received, sent
 from recollect.study.executors.placing import files_of, placed
-from recollect.train.checkpoint import EVERY
+from recollect.study.executors.reports import LAST, Began, Broken, Halted, Report
 
 _PATIENCE = 5.0
 """Seconds that a cluster's port may take to answer."""
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(
-    [0, 0, 0, 4, 0, 0, 0, 0, 0]
-)  # how gRPC begins: then empty settings
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+"""How gRPC begins: then empty settings."""
 _TICK = 0.5
 """Seconds between two looks at whether an end is asked for."""
 _WITHOUT_BFLOAT16 = ("K80", "P4", "P100", "T4", "V100")
@@ -56,32 +41,23 @@ class Ray(Executor):
     """Cohorts as tasks, each with a GPU or a CPU of the cluster to itself."""
 
     @classmethod
-    def start(cls, resources: Resources) -> "Ray":
-        """The cluster whose head is at `options["address"]`, or the one running on this machine."""
-        address = str(resources.options.get("address") or "auto")
-        return cls(address, resources.device, resources.checkpoint_every, resources.keep_weights, resources.timeout)
-
-    @classmethod
     def has_bfloat16(cls, resources: Resources) -> bool:
         """Whether every GPU of the cluster does."""
-        _connect(ray := _imported(), str(resources.options.get("address") or "auto"))
-        found = ray.cluster_resources()
+        found = _connected(resources).cluster_resources()
         types = [name.partition(":")[2] for name in found if name.startswith("accelerator_type:")]
         return bool(found.get("GPU")) and resources.device != "cpu" and not set(types) & set(_WITHOUT_BFLOAT16)
 
-    def __init__(self, address: str, device: str, every: float = EVERY, weights: bool = False, timeout: float = 0.0):
-        self._ray = ray = _imported()
-        self._every, self._weights, self._timeout = every, weights, timeout
+    def __init__(self, resources: Resources):
+        self.resources, self._ray = resources, (ray := _connected(resources))
         self._jobs: dict[Any, Job] = {}
         self._began: dict[Any, float] = {}  # when a task was first seen
-        _connect(ray, address)
-        resources = ray.cluster_resources()
-        self.device = ("cuda" if resources.get("GPU") else "cpu") if device == "auto" else device
+        found = ray.cluster_resources()
+        self.device = ("cuda" if found.get("GPU") else "cpu") if resources.device == "auto" else resources.device
         if self.device not in ("cpu", "cuda"):
             ray.shutdown()
             raise SpecError(f"device {self.device!r}: Ray picks the device itself; choose auto, cpu or cuda")
         self._resource = "GPU" if self.device == "cuda" else "CPU"
-        if not resources.get(self._resource):
+        if not found.get(self._resource):
             warnings.warn(f"the Ray cluster has no {self._resource} now; cohorts wait until one joins", stacklevel=2)
         needs: dict[str, Any] = {"num_gpus": 1, "num_cpus": 0} if self.device == "cuda" else {"num_cpus": 1}
         needs |= {"num_returns": "streaming", "max_retries": 0}
@@ -99,13 +75,22 @@ class Ray(Executor):
         if self._asked and not self.stop():  # a study was stopped, and this is another
             self._new_flag()
         specs = [sent(run) for run in job.runs]
-        given = (specs, files_of(job.runs[0]), self.device, saved, self._every, self._weights, self._flag)
+        asked = self.resources
+        given = (
+            specs,
+            files_of(job.runs[0]),
+            self.device,
+            saved,
+            asked.checkpoint_every,
+            asked.keep_weights,
+            self._flag,
+        )
         task = self._own_task if own_code(job.runs[0]) else self._task
         self._jobs[task.remote(*given)] = job
 
     def next(self) -> tuple[Job, Report]:
         """Wait for any of the tasks."""
-        ready: list[Any] = []
+        ready, timeout = list[Any](), self.resources.timeout
         while not ready:
             ready, waiting = self._ray.wait(list(self._jobs), num_returns=1, timeout=_TICK)
             if self.stop() and not self._asked:
@@ -113,10 +98,10 @@ class Ray(Executor):
                 self._flag.ask.remote()
             if self._asked and not ready and time.monotonic() - self._asked > GRACE:
                 return self._jobs.pop(waiting[0]), Halted()
-            late = [stream for stream in waiting if self._timeout and self._age(stream) > self._timeout]
-            for stream in late:
-                self._ray.cancel(stream, force=True)
-                return self._jobs.pop(stream), Broken.late(self._timeout)
+            for stream in waiting if timeout else ():
+                if self._age(stream) > timeout:
+                    self._ray.cancel(stream, force=True)
+                    return self._jobs.pop(stream), Broken.late(timeout)
         (stream,) = ready
         job = self._jobs[stream]
         try:
@@ -160,22 +145,6 @@ class _Flag:
         return self.asked
 
 
-class _Asked:
-    """Whether training should stop, by asking the actor from time to time."""
-
-    def __init__(self, flag: Any):
-        self._flag, self._asked, self._looked = flag, False, 0.0
-
-    def __call__(self) -> bool:
-        if not self._asked and time.monotonic() - self._looked > _TICK:
-            self._looked, ray = time.monotonic(), _imported()
-            with suppress(
-                ray.exceptions.RayError
-            ):  # its node is lost: a stop then costs what came after the last snapshot
-                self._asked = bool(ray.get(self._flag.look.remote(), timeout=_TICK))
-        return self._asked
-
-
 def _imported() -> Any:
     try:
         import ray  # pyright: ignore[reportMissingImports]
@@ -197,10 +166,12 @@ def refuse_silent_address(address: str) -> None:
         raise SpecError(f"what answers at {address} is not a Ray cluster's head (its default port is 6379)")
 
 
-def _connect(ray: Any, address: str) -> None:
-    """Join the cluster at an address, unless this process has joined one already."""
+def _connected(resources: Resources) -> Any:
+    """Ray, joined to the cluster whose head is at `options["address"]`, or to the one running on this machine; unless this
+    process has joined one already."""
+    ray, address = _imported(), str(resources.options.get("address") or "auto")
     if ray.is_initialized():
-        return
+        return ray
     if address != "auto" and not re.fullmatch(r"[^/]+:\d+", address):
         raise SpecError(
             f"Ray address {address!r}: expected host:port of a cluster's head, such as 10.0.0.1:6379, or auto"
@@ -215,6 +186,7 @@ def _connect(ray: Any, address: str) -> None:
         raise SpecError(f"cannot use the Ray cluster at {address!r}: {reason}") from None
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, ours)  # Ray puts its own there
+    return ray
 
 
 def _resolved(address: str) -> str:
@@ -237,16 +209,20 @@ def _attempt(
 ) -> Iterator[Report]:
     """What a node does: put the study's own files in place, then train."""
     be_worker()
+
+    def look() -> bool:
+        ray = _imported()
+        with suppress(ray.exceptions.RayError):  # its node is lost: a stop then costs what came after the last snapshot
+            return bool(ray.get(flag.look.remote(), timeout=_TICK))
+        return False
+
     yield Began()
     with placed(files, Path(_folder().name, digest({name: source.hex() for name, source in files.items()}))):
         runs = [received(*spec) for spec in specs]
-        yield from attempt(runs, device, saved, every, weights, _Asked(flag))
+        yield from attempt(runs, device, saved, every, weights, StopAsked(look, _TICK))
 
 
 @cache
 def _folder() -> tempfile.TemporaryDirectory:
     """Where this process keeps the study's own files: as long as it lives, since modules point to their sources."""
     return tempfile.TemporaryDirectory(prefix="recollect-")
-
-
-__all__ = ["Ray", "refuse_silent_address"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from recollect.study.cost import COMPILING, gpu_seconds, step_bytes, step_share, uncompiled_step, will_compile
+from recollect.study.cost import step_bytes, step_share, uncompiled_step, will_compile
 from recollect.study.packing import GPU_COHORT, pack
 from recollect.train.device import cores
 from recollect.train.spec import RunSpec
@@ -25,8 +25,6 @@ FREE = 0.9
 class Load:
     """What a cohort asks of a GPU."""
 
-    seconds: float
-    """Of training."""
     filled: float
     """The share of the GPU's time that it fills."""
     held: float
@@ -63,10 +61,6 @@ def load_of(cohort: Sequence[RunSpec]) -> Load:
     """What a cohort asks of a GPU, by the cost model. A user's own mixer, whose code runs only where it trains, is not asked."""
     run, members = cohort[0], len(cohort)
     if any(mixer.source for mixer in run.model.mixers()):
-        return Load(COMPILING, 0.5, 0.0)
-    held = HELD * members * step_bytes(run)
-    if not will_compile(run, members):
-        step, filled = uncompiled_step(run, members)
-        return Load(max(1.0, run.train.total_steps * step), filled, held)
-    seconds = members * gpu_seconds(run, members) - COMPILING
-    return Load(max(1.0, seconds), step_share(run, members), held)
+        return Load(0.5, 0.0)
+    filled = step_share(run, members) if will_compile(run, members) else uncompiled_step(run, members)[1]
+    return Load(filled, HELD * members * step_bytes(run))

@@ -12,15 +12,16 @@ import re
 import shutil
 import time
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from recollect.spec import SpecError, digest
-from recollect.study.executors.base import ERROR, LAST, Broken, Executor, Halted, Job, Report, Resources, sent
+from recollect.study.executors.base import Executor, Job, Resources, sent
 from recollect.study.executors.placing import files_of
+from recollect.study.executors.reports import ERROR, LAST, Broken, Halted, Report
 from recollect.study.executors.slurm_job import NUMBER, ORDER, SNAPSHOT, Order, slurm, work, write
 from recollect.train.events import Ended, Measured
 from recollect.train.spec import RunSpec
@@ -53,11 +54,6 @@ class Slurm(Executor):
     """Cohorts as tasks of array jobs."""
 
     @classmethod
-    def start(cls, resources: Resources) -> "Slurm":
-        """The cluster that `sbatch` on this machine submits to."""
-        return cls(resources)
-
-    @classmethod
     def has_bfloat16(cls, resources: Resources) -> bool:
         """Whether GPUs are asked for: those of a queue are not known beforehand, and all since 2020 have bfloat16."""
         return _device(resources) == "cuda"
@@ -65,7 +61,7 @@ class Slurm(Executor):
     def __init__(self, resources: Resources):
         if not shutil.which("sbatch"):
             raise SpecError("executor 'slurm' needs Slurm's commands, and there is no sbatch here")
-        self.device, self._asked = _device(resources), resources
+        self.device, self.resources = _device(resources), resources
         self._folder = resources.folder.resolve()
         self._tasks: dict[Path, _Task] = {}
         self._new: list[Path] = []  # those still to submit
@@ -77,7 +73,7 @@ class Slurm(Executor):
     @property
     def slots(self) -> int:
         """As many as the user says: they wait in Slurm's queue."""
-        return self._asked.workers or JOBS
+        return self.resources.workers or JOBS
 
     def resume(self, pending: Sequence[RunSpec], done: Collection[str]) -> list[Job]:
         """Cohorts that an earlier process submitted: their reports are taken, and what has become of them is found out."""
@@ -92,7 +88,7 @@ class Slurm(Executor):
                 runs = [wanted[id] for _, id in order.specs if id in wanted]
                 if all(id in done for _, id in order.specs):
                     shutil.rmtree(place, ignore_errors=True)
-                if runs and (order.device, order.weights) == (self.device, self._asked.keep_weights):
+                if runs and (order.device, order.weights) == (self.device, self.resources.keep_weights):
                     self._tasks[place] = _Task(Job(runs), _number(place))
         return [task.job for task in self._tasks.values()]
 
@@ -101,7 +97,7 @@ class Slurm(Executor):
         ids = [run.id for run in job.runs]
         place = self._folder / f"{digest(sorted(ids))}-{time.time_ns():x}"
         specs = [sent(run) for run in job.runs]
-        asked = self._asked
+        asked = self.resources
         order = Order(specs, files_of(job.runs[0]), self.device, asked.checkpoint_every, asked.keep_weights)
         place.mkdir(parents=True)
         if saved:
@@ -186,18 +182,16 @@ class Slurm(Executor):
                     f"Slurm job {number or 'without a number'} ended without a result{_last_line(self._folder, number)}"
                 )
                 self._ready.append((place, Broken("lost", error[:ERROR], error), None))
-            elif self._asked.timeout and task.began and time.monotonic() - task.began > self._asked.timeout:
+            elif self.resources.timeout and task.began and time.monotonic() - task.began > self.resources.timeout:
                 slurm("scancel", number)
-                self._ready.append((place, Broken.late(self._asked.timeout), None))
+                self._ready.append((place, Broken.late(self.resources.timeout), None))
 
     def _leave(self) -> tuple[Job, Report]:
         """Let go of one job, which goes on."""
-        numbers = sorted({task.number.partition("_")[0] for task in self._tasks.values()} | set(self._left()))
+        named_before = re.findall(r"\d+", self.goes_on)
+        numbers = sorted({*named_before, *(task.number.partition("_")[0] for task in self._tasks.values())})
         self.goes_on = f"; Slurm jobs {', '.join(numbers)} go on meanwhile (scancel ends them)"
         return self._tasks.popitem()[1].job, Halted()
-
-    def _left(self) -> Iterator[str]:
-        yield from re.findall(r"\d+", self.goes_on)
 
 
 def _submitter(folder: Path, device: str, resources: Resources) -> Any:

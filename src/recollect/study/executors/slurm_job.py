@@ -14,8 +14,9 @@ import torch
 
 from recollect.spec.apart import be_worker
 from recollect.spec.faults import fault_point
-from recollect.study.executors.base import Broken, Done, Halted, Report, attempt, received
+from recollect.study.executors.base import attempt, received
 from recollect.study.executors.placing import placed
+from recollect.study.executors.reports import Broken, Done, Halted, Report
 from recollect.train.checkpoint import runs_in
 from recollect.train.events import Ended, Measured, Saved
 

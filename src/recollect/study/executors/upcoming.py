@@ -10,7 +10,7 @@ from recollect.study.executors.sharing import PROCESSORS, load_of
 from recollect.train.device import cores, gpus
 from recollect.train.spec import RunSpec
 from recollect.train.speed.ahead import Ahead
-from recollect.train.speed.compile import allowed
+from recollect.train.speed.compile import AHEAD, allowed
 
 ROOM = 0.5
 """The share of a GPU's memory that steps may hold while they are compiled: the rest is for the cohorts in training."""
@@ -37,7 +37,7 @@ class Upcoming:
         self.queue.clear()
         for cohort in cohorts:
             run = cohort[0]
-            if not any(mixer.source for mixer in run.model.mixers()) and will_compile(run, len(cohort)):
+            if not any(mixer.source for mixer in run.model.mixers()) and will_compile(run, len(cohort), AHEAD):
                 self.queue.append((run, max(2, len(cohort)), load_of(cohort).held))
         self.advance()
 

@@ -4,6 +4,7 @@ import atexit
 import os
 import time
 import warnings
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
@@ -13,57 +14,34 @@ import torch
 from recollect.spec import SpecError
 from recollect.spec.apart import how_it_ended, settle, spawn
 from recollect.spec.faults import fault_point
-from recollect.study.executors.base import (
-    GRACE,
-    LAST,
-    Began,
-    Broken,
-    Executor,
-    Halted,
-    Job,
-    Report,
-    Resources,
-    Silent,
-    Warned,
-    attempt,
-    own_code,
-)
+from recollect.study.executors.base import GRACE, TICK, Executor, Job, Resources, StopAsked, attempt, own_code
 from recollect.study.executors.mps import Mps
+from recollect.study.executors.reports import LAST, Began, Broken, Halted, Report, Silent, Warned
 from recollect.study.executors.upcoming import Upcoming
-from recollect.study.executors.warned import collect_warnings
-from recollect.train.checkpoint import EVERY
-from recollect.train.device import choose_device, gpus
+from recollect.train.device import gpus
 from recollect.train.spec import RunSpec
 
 SILENCE = 900.0
 """Seconds without a report from a worker, which sends a snapshot each minute of training, after which the user is warned."""
 START = 60.0
 """Seconds that a worker may take to start before its cohort's time is counted."""
-TICK = 0.1
-"""Seconds between two looks at whether an end is asked for."""
+WARNING = 300
+"""Characters of a warning at most."""
 
 
 class Workers(Executor):
     """A worker process for each device given, as far as there are cohorts. One that dies is replaced, and its cohort reported
     as lost. A worker that has trained code of a user's own trains no other code."""
 
-    @classmethod
-    def start(cls, resources: Resources) -> Executor:
+    def __init__(self, resources: Resources):
         """So many workers, several to a GPU where there are more of them than GPUs."""
-        device = choose_device(resources.device)
-        places = gpus(device) or [device]
-        devices = [places[i % len(places)] for i in range(resources.workers or len(places))]
-        return cls(device, devices, resources.checkpoint_every, resources.keep_weights, resources.timeout)
-
-    def __init__(
-        self, device: str, devices: list[str], every: float = EVERY, weights: bool = False, timeout: float = 0.0
-    ):
-        self.device, self._devices, self._every, self._weights = device, devices, every, weights
-        self._timeout = timeout
-        self._threads = 1 if device == "cpu" else max(1, torch.get_num_threads() // len(devices))
+        super().__init__(resources)
+        places = gpus(self.device) or [self.device]
+        self._devices = [places[i % len(places)] for i in range(resources.workers or len(places))]
+        self._threads = 1 if self.device == "cpu" else max(1, torch.get_num_threads() // self.slots)
         self._workers: list[_Worker] = []
         self._mps: Mps | None = None
-        self._upcoming = Upcoming(device, len(devices))
+        self._upcoming = Upcoming(self.device, self.slots)
 
     @property
     def slots(self) -> int:
@@ -86,28 +64,25 @@ class Workers(Executor):
         worker = worker or self._another(code)
         worker.job, worker.last_report, worker.began = job, time.monotonic(), time.monotonic() + START
         with suppress(OSError):  # one that died while idle: `next` finds out
-            worker.pipe.send((job.runs, worker.device, saved, self._every, self._weights))
+            given = self.resources
+            worker.pipe.send((job.runs, worker.device, saved, given.checkpoint_every, given.keep_weights))
 
     def next(self) -> tuple[Job, Report]:
         """Wait for any of the workers."""
         self._upcoming.advance()
         busy = {worker.pipe: worker for worker in self._workers if worker.job}
-        ready = []
+        ready, timeout = [], self.resources.timeout
         while not ready:
             if self.stop():
                 for worker in busy.values():
                     worker.ask_to_stop()
             ready = wait(list(busy), timeout=TICK)
-            for worker in [worker for worker in busy.values() if self._timeout and worker.age() > self._timeout]:
-                self._workers.remove(worker)
-                worker.end()
-                return worker.with_news(), Broken.late(self._timeout)
-            for worker in [worker for pipe, worker in busy.items() if pipe not in ready]:
-                if worker.overdue():
-                    self._workers.remove(worker)
-                    worker.end()
-                    return worker.with_news(), Halted()
-                if not worker.patience():
+            for pipe, worker in busy.items():
+                if timeout and worker.age() > timeout:
+                    return self._ended(worker), Broken.late(timeout)
+                if pipe not in ready and worker.overdue():
+                    return self._ended(worker), Halted()
+                if pipe not in ready and worker.silent():
                     return worker.with_news(), Silent(SILENCE)
         worker = busy[ready[0]]  # pyright: ignore[reportArgumentType]
         job = worker.with_news()
@@ -121,6 +96,12 @@ class Workers(Executor):
         if isinstance(report, LAST):
             worker.job, worker.asked = None, 0.0
         return job, report
+
+    def _ended(self, worker: "_Worker") -> Job:
+        """The cohort of a worker that is ended, whatever it is at."""
+        self._workers.remove(worker)
+        worker.end()
+        return worker.with_news()
 
     def close(self) -> None:
         """End the workers, whatever they are at."""
@@ -141,9 +122,9 @@ class Workers(Executor):
         left = list(self._devices)
         for worker in self._workers:
             left.remove(worker.device)
-        environment = {"TORCHINDUCTOR_COMPILE_THREADS": str(self._threads)} | (
-            self._mps.environment if self._mps else {}
-        )
+        environment = {"TORCHINDUCTOR_COMPILE_THREADS": str(self._threads)}
+        if self._mps:
+            environment |= self._mps.environment
         self._workers.append(_Worker(left[0], self._threads, environment, code))
         return self._workers[-1]
 
@@ -158,9 +139,9 @@ class _Worker:
         self.asked = 0.0  # when it was asked to stop
         self.process, self.pipe = spawn(_work, threads, environment)
 
-    def patience(self) -> float:
-        """Seconds until its silence must be reported."""
-        return max(0.0, self.last_report + SILENCE - time.monotonic())
+    def silent(self) -> bool:
+        """Whether it has not reported for so long that the user must know."""
+        return time.monotonic() - self.last_report >= SILENCE
 
     def age(self) -> float:
         """Seconds for which its cohort has trained."""
@@ -194,24 +175,11 @@ class _Worker:
         return Broken("lost", error, error)
 
 
-class _Asked:
-    """Whether the other end of a pipe has sent a stop; it sends nothing else while a cohort trains."""
-
-    def __init__(self, pipe: Connection):
-        self._pipe, self._asked, self._looked = pipe, False, 0.0
-
-    def __call__(self) -> bool:
-        if not self._asked and time.monotonic() - self._looked > TICK:  # a look takes as long as a small model's layer
-            self._looked = time.monotonic()
-            self._asked = self._pipe.poll() and self._pipe.recv() is None
-        return self._asked
-
-
 def _work(pipe: Connection, threads: int, environment: Mapping[str, str]) -> None:
     """A worker's loop: take a cohort, report on it, take the next, until the other end of the pipe is gone."""
     settle(pipe)
     warnings.filterwarnings("ignore", module=r"recollect\.")  # results have these as notes
-    warned = collect_warnings()
+    warned = _collect_warnings()
     os.environ.update(environment)  # before CUDA and the compiler read it
     torch.set_num_threads(threads)
     with suppress(EOFError, OSError):  # the other end is gone, or this is a process that the user's own code has forked
@@ -224,7 +192,8 @@ def _work(pipe: Connection, threads: int, environment: Mapping[str, str]) -> Non
             if order is None:  # asked to stop when there was nothing to stop
                 continue
             pipe.send(Began())
-            for report in attempt(*order, stop=_Asked(pipe)):
+            asked = StopAsked(lambda: pipe.poll() and pipe.recv() is None)  # nothing else is sent while a cohort trains
+            for report in attempt(*order, stop=asked):
                 while warned:
                     pipe.send(Warned(warned.popleft()))
                 fault_point("worker: send")
@@ -232,3 +201,15 @@ def _work(pipe: Connection, threads: int, environment: Mapping[str, str]) -> Non
                 fault_point("worker: sent")
                 if isinstance(report, Broken) and report.why == "error" and "CUDA error" in report.error:
                     return  # after it a process cannot use its GPU any more: another takes its place
+
+
+def _collect_warnings() -> deque[str]:
+    """The warnings of this process from now on, each in one line, instead of on the screen, where they would tear the progress
+    display of the process that reports on training."""
+    warned: deque[str] = deque()
+
+    def collect(message: Warning | str, category: type[Warning], filename: str, line: int, *_: object) -> None:
+        warned.append(f"{category.__name__}: {' '.join(str(message).split())[:WARNING]} ({filename}:{line})")
+
+    warnings.showwarning = collect
+    return warned

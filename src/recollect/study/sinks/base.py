@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from recollect.spec import SpecError
-from recollect.study.sinks import SINKS
 from recollect.train.spec import RunSpec
 
 
@@ -81,11 +80,6 @@ class Sinks:
                 sink.close()
             except (Exception, SystemExit) as error:
                 _warn(sink, error)
-
-
-def open_sink(kind: str, target: str, study: str) -> Sink:
-    """The sink of that kind, writing to `target`."""
-    return SINKS.find(kind).start(target, study)
 
 
 def missing(extra: str) -> SpecError:

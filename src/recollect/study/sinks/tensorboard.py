@@ -1,5 +1,6 @@
 """Curves to TensorBoard."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,7 @@ class TensorBoard(Sink):
 
     def _writer(self, run: RunSpec) -> Any:
         if run.id not in self._open:
-            name = f"{_file_name(run.model.title)}-lr{run.train.lr:.3g}-seed{run.train.seed}-{run.id}"
+            title = re.sub(r"[^\w.-]", "_", run.model.title)
+            name = f"{title}-lr{run.train.lr:.3g}-seed{run.train.seed}-{run.id}"
             self._open[run.id] = self._make(str(self._folder / name))
         return self._open[run.id]
-
-
-def _file_name(text: str) -> str:
-    return "".join(c if c.isalnum() or c in "._-" else "_" for c in text)

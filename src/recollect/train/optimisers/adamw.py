@@ -1,23 +1,18 @@
 """AdamW (Loshchilov & Hutter 2019); its step is in ops/adamw.py."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
 from recollect.ops.adamw import adamw, adamw_of_one, adamw_scales
-from recollect.train.optimisers.base import Group, Optimiser, Parameters, State
+from recollect.train.optimisers.base import Decaying, Group, Parameters, State, zeros
 
 
-class AdamW(Optimiser):
+class AdamW(Decaying):
     """AdamW: steps of about the learning rate's size, whatever the gradient's size, and decoupled weight decay."""
 
-    weight_decay: float = Field(default=0.1, ge=0)
-    """Decoupled weight decay, as a share of the learning rate."""
-    decay: Literal["all", "matrices"] = "all"
-    """Which parameters decay: all (as PyTorch's AdamW and Zoology), or only those with two or more axes."""
     beta1: float = Field(default=0.9, ge=0, lt=1)
     """Decay of the gradient's running mean."""
     beta2: float = Field(default=0.999, ge=0, lt=1)
@@ -27,7 +22,7 @@ class AdamW(Optimiser):
     clips_itself: ClassVar[bool] = True
 
     def start(self, params: Parameters) -> State:
-        return {moment: {name: torch.zeros_like(p) for name, p in params.items()} for moment in ("mean", "square")}
+        return {"mean": zeros(params), "square": zeros(params)}
 
     def step(
         self, params: Parameters, grads: Parameters, state: State, groups: Sequence[Group], number: int | Tensor
@@ -40,14 +35,11 @@ class AdamW(Optimiser):
             scales = adamw_scales(group.numbers, number).to(first.dtype)
             for name in group.names:
                 p, moments = params[name], (state["mean"][name], state["square"][name])
-                adamw(p, grads[name], *moments, scales, self._decays(p), group.clips)
+                adamw(p, grads[name], *moments, scales, self.decays(p), group.clips)
 
     def _move_one(self, params: Parameters, grads: Parameters, state: State, group: Group, number: int) -> None:
         numbers = {name: column.item() for name, column in group.numbers.items()}
         for decays in (True, False):
-            names = [name for name in group.names if self._decays(params[name]) is decays]
+            names = [name for name in group.names if self.decays(params[name]) is decays]
             p, g, m, v = ([part[name] for name in names] for part in (params, grads, state["mean"], state["square"]))
             adamw_of_one(p, g, m, v, numbers if decays else numbers | {"weight_decay": 0.0}, number)
-
-    def _decays(self, p: Tensor) -> bool:
-        return self.decay == "all" or p.dim() > 2

@@ -7,9 +7,10 @@ anything in Python by the value of a tensor.
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from recollect.spec import Spec
@@ -45,6 +46,11 @@ class Group:
 def shaped(column: Tensor, p: Tensor) -> Tensor:
     """A number per member, as a stacked parameter can be combined with it: (members,) -> (members, 1, ..)."""
     return column.to(p.dtype).view(-1, *(1,) * (p.dim() - 1))
+
+
+def zeros(params: Parameters) -> Parameters:
+    """A zero for each number of the parameters: how most states start."""
+    return {name: torch.zeros_like(p) for name, p in params.items()}
 
 
 class Optimiser(Spec):
@@ -92,3 +98,16 @@ class Optimiser(Spec):
         """How many bytes of state one member's parameters need; nothing is allocated."""
         outlines = {name: torch.empty((1, *p.shape), dtype=p.dtype, device="meta") for name, p in params.items()}
         return sum(tensor.nbytes for group in self.start(outlines).values() for tensor in group.values())
+
+
+class Decaying(Optimiser):
+    """An optimiser with weight decay, of all parameters or of some."""
+
+    weight_decay: float = Field(default=0.1, ge=0)
+    """Decoupled weight decay, as a share of the learning rate."""
+    decay: Literal["all", "matrices"] = "all"
+    """Which parameters decay: all, or only those with two or more axes."""
+
+    def decays(self, p: Tensor) -> bool:
+        """Whether a stacked parameter decays."""
+        return self.decay == "all" or p.dim() > 2

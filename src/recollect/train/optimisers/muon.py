@@ -18,7 +18,7 @@ from torch import Tensor
 from recollect.spec import SpecError
 from recollect.train.groups import matching
 from recollect.train.optimisers.adamw import AdamW
-from recollect.train.optimisers.base import Group, Parameters, State
+from recollect.train.optimisers.base import Group, Parameters, State, zeros
 
 A, B, C = 3.4445, -4.7750, 2.0315
 """The iteration's coefficients: X <- A X + (B X X^T + C (X X^T)^2) X."""
@@ -49,7 +49,7 @@ class Muon(AdamW):
     def start(self, params: Parameters) -> State:
         chosen = self._chosen({name: p.dim() - 1 for name, p in params.items()})
         rest = super().start({name: p for name, p in params.items() if name not in chosen})
-        return {"momentum": {name: torch.zeros_like(params[name]) for name in chosen}, **rest}
+        return {"momentum": zeros({name: params[name] for name in chosen}), **rest}
 
     def step(
         self, params: Parameters, grads: Parameters, state: State, groups: Sequence[Group], number: int | Tensor

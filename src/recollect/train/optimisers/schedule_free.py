@@ -5,23 +5,19 @@ largest rate until then. Any schedule of its rate is accepted; the authors' is `
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from recollect.ops.schedule_free import schedule_free, schedule_free_scales
-from recollect.train.optimisers.base import Group, Optimiser, Parameters, State
+from recollect.train.optimisers.base import Decaying, Group, Parameters, State, zeros
 
 
-class ScheduleFree(Optimiser):
+class ScheduleFree(Decaying):
     """Schedule-free AdamW: gradients are taken near, and models measured at, an average of the points so far."""
 
-    weight_decay: float = Field(default=0.1, ge=0)
-    """Decoupled weight decay, as a share of the learning rate."""
-    decay: Literal["all", "matrices"] = "all"
-    """Which parameters decay: all, or only those with two or more axes."""
     beta1: float = Field(default=0.9, gt=0, lt=1)
     """How close to the average gradients are taken: at 1 they would be taken there."""
     beta2: float = Field(default=0.999, ge=0, lt=1)
@@ -32,11 +28,11 @@ class ScheduleFree(Optimiser):
 
     def start(self, params: Parameters) -> State:
         first = next(iter(params.values()))
-        zeros = torch.zeros(len(first), dtype=torch.float64, device=first.device)
+        none = torch.zeros(len(first), dtype=torch.float64, device=first.device)
         return {
             "point": {name: p.clone() for name, p in params.items()},
-            "square": {name: torch.zeros_like(p) for name, p in params.items()},
-            "weight": {"largest_rate": zeros, "sum": zeros.clone()},
+            "square": zeros(params),
+            "weight": {"largest_rate": none, "sum": none.clone()},
         }
 
     def step(
@@ -46,9 +42,8 @@ class ScheduleFree(Optimiser):
         for group in groups:
             scales = schedule_free_scales(group.numbers, number, newest).to(params[group.names[0]].dtype)
             for name in group.names:
-                decays = self.decay == "all" or params[name].dim() > 2
-                held = state["point"][name], state["square"][name]
-                schedule_free(params[name], grads[name], *held, scales, decays, group.clips)
+                p, held = params[name], (state["point"][name], state["square"][name])
+                schedule_free(p, grads[name], *held, scales, self.decays(p), group.clips)
 
     def evaluated(self, params: Parameters, state: State, groups: Sequence[Group]) -> Parameters:
         average = {}

@@ -1,22 +1,20 @@
 """Gradient descent with momentum, as torch.optim.SGD computes it."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from recollect.train.optimisers.base import Group, Optimiser, Parameters, State
+from recollect.train.optimisers.base import Decaying, Group, Parameters, State, zeros
 
 
-class SGD(Optimiser):
+class SGD(Decaying):
     """Gradient descent with momentum. Its steps are of the gradient's own size, so that its rates are not those of AdamW."""
 
     weight_decay: float = Field(default=0.0, ge=0)
     """What is added to the gradient per unit of the parameter."""
-    decay: Literal["all", "matrices"] = "all"
-    """Which parameters decay: all, or only those with two or more axes."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """What is kept of the last step."""
     nesterov: bool = False
@@ -24,7 +22,7 @@ class SGD(Optimiser):
     scales_with_gradient: ClassVar[bool] = True
 
     def start(self, params: Parameters) -> State:
-        return {"trace": {name: torch.zeros_like(p) for name, p in params.items()}}
+        return {"trace": zeros(params)}
 
     def step(
         self, params: Parameters, grads: Parameters, state: State, groups: Sequence[Group], number: int | Tensor
@@ -33,7 +31,6 @@ class SGD(Optimiser):
             for name in group.names:
                 p, trace = params[name], state["trace"][name]
                 lr, momentum, weight_decay = group.like(p, "lr", "momentum", "weight_decay")
-                decays = self.decay == "all" or p.dim() > 2
-                g = torch.addcmul(grads[name], p, weight_decay) if decays else grads[name]
+                g = torch.addcmul(grads[name], p, weight_decay) if self.decays(p) else grads[name]
                 trace.mul_(momentum).add_(g)
                 p.sub_(lr * (torch.addcmul(g, trace, momentum) if self.nesterov else trace))

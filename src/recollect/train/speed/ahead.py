@@ -39,7 +39,7 @@ class Compilation:
     def before_step(self, left: int) -> None:
         """Start to compile where that pays for the steps that are left, and use the code when it is ready."""
         if self.ahead is None:
-            if self.pace.pays(left):
+            if self.pace.pays(left, self._compiled):
                 self.ahead = self._begin()
             return
         if not self.ahead.ready():
@@ -72,10 +72,21 @@ class Compilation:
         held = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
         return Ahead(self.cohort.runs[0], self._places(), device, held)
 
+    def _compiled(self) -> bool:
+        """Whether the step is in the cache, or another process compiles it now."""
+        mark = mark_of(self.cohort.runs[0], self._places(), self.cohort.device)
+        return known(mark) or claimed(mark)
+
     def _places(self) -> int:
         """How many members the step would be compiled for now."""
         taken = self.cohort.members.places
         return taken if self.cohort.compiled is None else speed.places(len(self.cohort), taken)
+
+
+def mark_of(run: RunSpec, members: int, device: torch.device) -> str:
+    """What the cache knows the step of so many members of a run's shape by."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    return digest([run.shape, members, name, torch.__version__, recollect.__version__, speed.BACKEND])
 
 
 class Ahead:
@@ -85,8 +96,7 @@ class Ahead:
     def __init__(self, run: RunSpec, members: int, device: torch.device, held: float):
         """`held`: bytes of the device's memory that a step needs."""
         self.members = members
-        name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-        self.mark = digest([run.shape, members, name, torch.__version__, recollect.__version__, speed.BACKEND])
+        self.mark = mark_of(run, members, device)
         self.process: subprocess.Popen | None = None
         self.waits = False
         if known(self.mark) or not _room(device, held):

@@ -37,10 +37,8 @@ def silence() -> None:
     """Keep those warnings, and the compilers' own, from the screen; once per process. $TORCH_LOGS brings the logs back."""
     for beginning in MESSAGES:
         warnings.filterwarnings("ignore", message=beginning)
-    warnings.filterwarnings(
-        "ignore", module=r"torch\._(inductor|dynamo|functorch)"
-    )  # they concern the compiler's choices
-    warnings.filterwarnings("ignore", module=r"triton")
+    for module in (r"torch\._(inductor|dynamo|functorch)", "triton"):  # they concern the compilers' choices
+        warnings.filterwarnings("ignore", module=module)
     if not os.environ.get("TORCH_LOGS"):
         for name in ("torch._inductor", "torch._dynamo", "torch._functorch"):
             logging.getLogger(name).setLevel(logging.ERROR)
