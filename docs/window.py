@@ -49,7 +49,7 @@ least {WIDER} decades.
 SETTINGS = """## How it was measured
 
 `medium`: MQAR with 64 tokens, 4 pairs, 8,192 words and blank filler, 2 layers of width 64, 25 epochs over 100,000 rows in batches
-of 512, 9 rates from 1e-5 to 1e-1, 3 seeds, AdamW with weight decay 0.1 and no clipping, cosine decay after a warm-up over a tenth
+of 512, 10 rates from 3.2e-5 to 1, 3 seeds, AdamW with weight decay 0.1 and no clipping, cosine decay after a warm-up over a tenth
 of the run. `tiny`: 16 tokens, 4 pairs and 32 words, width 32, 2,000 steps of 32 rows, 7 rates from 1e-4 to 1e-1, 2 seeds; what
 fails there was *not seen at this scale* and is not refuted. What an item changes is the only thing in which its runs differ.
 

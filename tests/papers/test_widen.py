@@ -14,9 +14,10 @@ from recollect.train.spec import RunSpec
 Law = Callable[[RunSpec], float]
 
 
-def near(run: RunSpec, decades: float, place: float = -2.5) -> float:
-    """1 at rates within so many decades of a place, else 0."""
-    return float(abs(math.log10(run.train.lr) - place) <= decades + 1e-6)
+def near(run: RunSpec, decades: float) -> float:
+    """1 at rates within so many decades of the middle of the optimiser's grid, else 0."""
+    middle = {"lion": -3.5, "sgd": -0.5}.get(run.train.optimiser, -2.5)
+    return float(abs(math.log10(run.train.lr) - middle) <= decades + 1e-6)
 
 
 def wide_if(condition: Callable[[RunSpec], bool]) -> Law:
@@ -105,5 +106,14 @@ def test_the_base_is_the_one_stated():
     assert (run.task.length, run.task.pairs, run.task.vocab, run.task.filler) == (64, 4, 8192, "blank")
     assert (run.model.width, run.model.layers, run.train.batch, run.train.epochs) == (64, 2, 512, 25)
     assert len({spec.shape for spec in every}) == 2, "clipping by weight decay is one cohort per mixer"
-    assert len(every) == 2 * 6 * 9 * 3
-    assert (rates("paper")[0], rates("paper")[-1]) == (1e-5, 1e-1)
+    assert len(every) == 2 * 6 * 10 * 3
+    assert rates("paper")[1::2] == [1e-4, 1e-3, 1e-2, 1e-1, 1.0]
+
+
+def test_each_optimiser_has_rates_of_its_own():
+    tried = {name: set() for name in ("adamw", "muon", "lion", "schedule_free", "sgd")}
+    for run in PAPER.item("optimisers").runs("medium"):
+        tried[run.train.optimiser].add(run.train.lr)
+        assert (run.train.schedule == "constant") is (run.train.optimiser == "schedule_free")
+    assert tried["adamw"] == tried["muon"] == tried["schedule_free"]
+    assert [max(tried[name]) for name in ("lion", "adamw", "sgd")] == [0.1, 1.0, 100.0]

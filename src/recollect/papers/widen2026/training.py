@@ -17,15 +17,20 @@ from recollect.papers.widen2026.settings import BOTH, DIFFERS, WIDER, WRITTEN, W
 from recollect.study.spec import Study
 
 MIXERS = ("attention", "mamba", "mamba2", "deltanet")
+OPTIMISERS_TRIED = {"adamw": 1.0, "muon": 1.0, "lion": 0.1, "schedule_free": 1.0, "sgd": 100.0}
+"""Optimisers, and their rates over AdamW's: a step of Lion moves every parameter by its whole rate, one of SGD by the gradient."""
 OTHERS = ("muon", "lion", "schedule_free")
-"""Optimisers that share AdamW's grid of rates; gradient descent has one 100 times as high."""
+"""Those that claims compare with AdamW."""
 
 
 def optimiser_studies(scale: Scale) -> list[Study]:
     """Five optimisers, four mixers."""
-    others = [{"optimiser": name} | ({"schedule": "constant"} if name == "schedule_free" else {}) for name in OTHERS]
-    descent = {"optimiser": "sgd", "lr": [100 * rate for rate in rates(scale)]}
-    return [study("optimisers", scale, [model(mixer, scale) for mixer in MIXERS], {}, *others, descent)]
+    constant = {"schedule_free": {"schedule": "constant"}}
+    trains = [
+        {"optimiser": name, "lr": rates(scale, factor), **constant.get(name, {})}
+        for name, factor in OPTIMISERS_TRIED.items()
+    ]
+    return [study("optimisers", scale, [model(mixer, scale) for mixer in MIXERS], *trains)]
 
 
 BY_OPTIMISER = Ways("Optimisers", lambda runs, scale: list(runs["train.optimiser"]), "adamw")
