@@ -18,7 +18,7 @@ from recollect.study.spec import Study
 
 MIXERS = ("attention", "mamba", "mamba2", "deltanet")
 OPTIMISERS_TRIED = {"adamw": 1.0, "muon": 1.0, "lion": 0.1, "schedule_free": 1.0, "sgd": 100.0}
-"""Optimisers, and their rates over AdamW's: a step of Lion moves every parameter by its whole rate, one of SGD by the gradient."""
+"""Optimisers, and their rates over AdamW's: a step of Lion moves a parameter by its whole rate, one of SGD by its gradient."""
 OTHERS = ("muon", "lion", "schedule_free")
 """Those that claims compare with AdamW."""
 
