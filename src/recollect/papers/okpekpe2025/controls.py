@@ -17,12 +17,14 @@ from recollect.papers.okpekpe2025.settings import (
     ABOVE,
     FINE,
     FOUR_RATES,
-    LONGER,
     SETTINGS,
+    TINY_WINDOWS,
+    TWO_LAYERS_TINY,
     differs,
     model,
     rates_at,
     study_of,
+    tiny_text,
 )
 from recollect.papers.okpekpe2025.windows import WIDER, WIDTH, fig1_studies
 from recollect.papers.questions import Finding, every, exceeds, within
@@ -32,7 +34,7 @@ OURS = "Not in the paper: a control."
 SIZES = "Two layers: width 64; one layer: width 128; 3 to 7 rates."
 TWO_LAYERS = ["attention", "mamba", "hyena", "h3", "rwkv"]
 ONE_LAYER = [{"kind": "mamba", "conv": False}, "s6", {"kind": "attention", "conv": "v"}]
-RATES = {"tiny": FINE["tiny"][4:9:2], "small": FINE["small"][2:9], "medium": FOUR_RATES, "paper": None}
+RATES = {"tiny": TINY_WINDOWS["rates"][1:], "small": FINE["small"][2:9], "medium": FOUR_RATES, "paper": None}
 """Rates around the best."""
 ACROSS = {"mamba": [*rates_at(5, 6, 7, 9, 10, 11, 12), ABOVE[0]], "attention": rates_at(1, 2, 3, 5, 7, 9, 10, 11)}
 """At `medium`: more of them, because the filler may move the edges."""
@@ -40,8 +42,8 @@ ACROSS = {"mamba": [*rates_at(5, 6, 7, 9, 10, 11, 12), ABOVE[0]], "attention": r
 
 def filler_studies(scale: Scale) -> list[Study]:
     """Five two-layer models, and three one-layer models of Tables 2 and 3 whose recall may depend on the filler, with blank and
-    with random filler; at `tiny` the two-layer models that solve alone."""
-    both, short = {"filler": ["blank", "random"]}, {"steps": LONGER} if scale == "tiny" else {}
+    with random filler; at `tiny` the two-layer models that solve alone, on 2 pairs."""
+    both, short = {"filler": ["blank", "random"]}, {"steps": 2000, "batch": 64} if scale == "tiny" else {}
     two = [model(mixer, scale, WIDTH[scale], 2) for mixer in (TWO_LAYERS[:2] if scale == "tiny" else TWO_LAYERS)]
     one = [model(mixer, scale, ABLATION_WIDTH[scale], 1) for mixer in ONE_LAYER]
     grids = {"filler": (two, RATES[scale])} | ({} if scale == "tiny" else {"filler-one": (one, RATES[scale])})
@@ -49,7 +51,9 @@ def filler_studies(scale: Scale) -> list[Study]:
         grids["filler"] = (two[2:], RATES[scale])
         grids |= {f"filler-{name}": ([two[place]], ACROSS[name]) for place, name in enumerate(TWO_LAYERS[:2])}
     return [
-        study_of(part, scale, models, SETTINGS[scale][:1], task=both, rates=rates, **short)
+        study_of(
+            part, scale, models, [(16, 2)] if scale == "tiny" else SETTINGS[scale][:1], task=both, rates=rates, **short
+        )
         for part, (models, rates) in grids.items()
     ]
 
@@ -135,7 +139,8 @@ FILLER = Item(
             lambda e: every(("mamba(conv=False)", "s6"), lambda name: _recalls_more(e, name, 1)), PRINTED,
         ),
     ),
-    differs(OURS, tiny=f"{OURS} Three rates, attention and Mamba.", medium=f"{OURS} {SIZES}"),
+    differs(OURS, medium=f"{OURS} {SIZES}")
+    | {"tiny": f"{tiny_text('16 tokens, 2 pairs', 64, '2,000')} {OURS} Width 32, six rates, attention and Mamba."},
 )  # fmt: skip
 
 STOP = 0.99
@@ -197,6 +202,7 @@ STOPPING = Item(
             ),
         )
     ),
-    differs(f"{OURS} The runs of Figure 1; measured on validation rows during training.", tiny=f"{OURS} Runs end at 99 %."),
+    differs(f"{OURS} The runs of Figure 1; measured on validation rows during training.")
+    | {"tiny": f"{TWO_LAYERS_TINY} {OURS}"},
     ("curves",),
 )  # fmt: skip

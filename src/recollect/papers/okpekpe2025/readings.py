@@ -19,8 +19,8 @@ from recollect.papers.okpekpe2025.settings import (
     ABLATION_WIDTH,
     ABOVE,
     FINE,
-    LONGER,
     SETTINGS,
+    TINY_WINDOWS,
     differs,
     model,
     rates_at,
@@ -70,11 +70,13 @@ def _studies(scale: Scale) -> dict[str, Study]:
         mixer, layers = given.pop("mixer"), given.pop("layers")
         width = (WIDTH if name in OF_WINDOWS else ABLATION_WIDTH)[scale]
         spec = model(mixer, scale, width, layers, **given)
-        rates = FINE["tiny"][6:9:2] if scale == "tiny" and name in OF_WINDOWS else RATES[scale]
-        if scale == "medium" and name in OF_WINDOWS:
-            rates = EDGES[mixer if isinstance(mixer, str) else mixer["kind"]]
-        how = ({"steps": LONGER} if name in OF_WINDOWS else {"batch": 64}) if scale == "tiny" else {}
-        found[name] = study_of(f"reading-{place}", scale, [spec], SETTINGS[scale][:1], rates=rates, **how)
+        settings, how = SETTINGS[scale][:1], {"rates": RATES[scale]}
+        if scale == "tiny":
+            how = TINY_WINDOWS if name in OF_WINDOWS else {"rates": FINE["tiny"][4:9:2], "batch": 64}
+            settings = [(8, 2)] if name in OF_WINDOWS else settings
+        elif scale == "medium" and name in OF_WINDOWS:
+            how = {"rates": EDGES[mixer if isinstance(mixer, str) else mixer["kind"]]}
+        found[name] = study_of(f"reading-{place}", scale, [spec], settings, **how)
     return found
 
 
@@ -149,5 +151,5 @@ READINGS = Item(
         *(_same_window(reading) for reading in OF_WINDOWS if reading not in ("attention", "Mamba and an MLP")),
         _s6_needs_convolution, _v_needs_centred, _k_either_way,
     ),
-    differs(OURS, tiny=f"{OURS} Two or three rates.", medium=f"{OURS} {SIZES}"),
+    differs(OURS, tiny=f"{OURS} Three rates; two layers: those of Figure 1.", medium=f"{OURS} {SIZES}"),
 )  # fmt: skip

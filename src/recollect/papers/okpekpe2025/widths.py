@@ -24,6 +24,7 @@ from recollect.papers.okpekpe2025.settings import (
     MAIN,
     RECURRENT,
     SETTINGS,
+    TWO_LAYERS_TINY,
     differs,
     one_layer,
     setting,
@@ -220,16 +221,15 @@ ONE_LAYER_CLAIMS = (
     _hyena_needs_width,
 )
 
-_TWO_LAYERS = "Two layers: attention, Hyena and Mamba alone, of width 32, at most 2,500 steps, six rates."
 FIG2, FIG11 = (
     Item(
         name, "Two-layer models against width", "accuracy at the best rate of a finer grid and of Zoology's four rates",
         partial(draw_widths, "Accuracy of 2-layer models against width", models), two_layers, claims,
         differs(
             "Zoology's official values are not drawn: the text does not give them.",
-            tiny=_TWO_LAYERS,
             medium="Width 64 (Hyena also 128); also MQAR (128, 8), 25 epochs and 7 rates, and Mamba on (256, 16), 3 rates.",
-        ),
+        )
+        | {"tiny": f"{TWO_LAYERS_TINY} Attention, Hyena and Mamba alone."},
     )
     for name, models, claims in (("fig2", MAIN, TWO_LAYER_CLAIMS), ("fig11", ALL, ()))
 )  # fmt: skip

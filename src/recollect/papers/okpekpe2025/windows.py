@@ -17,6 +17,7 @@ from recollect.papers.okpekpe2025.settings import (
     DIFFERS,
     LARGER_BATCH,
     SETTINGS,
+    TWO_LAYERS_TINY,
     WIDTHS,
     differs,
     rates_at,
@@ -143,9 +144,10 @@ FIG1 = Item(
     draw_fig1, fig1_studies, (*_ABOUT, *missed),
     {
         **differs(
-            "Setting (64, 4), width 64.", tiny="Width 32, at most 2,500 steps, six rates.",
+            "Setting (64, 4), width 64.",
             medium="15 rates (Hyena 13), 3 seeds (Mamba 5), width 64; Hyena of width 128: 7 rates.",
         ),
+        "tiny": TWO_LAYERS_TINY,
         "small": f"As at scale paper: 50 epochs, 17 rates, (64, 4), width 64. {DIFFERS['paper']}",
     },
 )  # fmt: skip
