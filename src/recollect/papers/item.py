@@ -28,6 +28,7 @@ Draw = Callable[[Evidence, str], Drawing]
 """From evidence and a caption: the picture and its numbers. Must also draw where runs are missing."""
 Numbers = Callable[[Evidence], pd.DataFrame]
 """What `lines` and `table` draw."""
+Shown = Callable[[pd.DataFrame], pd.DataFrame]
 
 
 def no_studies(scale: Scale) -> list[Study]:
@@ -155,21 +156,26 @@ def best_lines(runs: pd.DataFrame, by: Sequence[str], rates: Iterable[float] | N
     return table.drop(columns=["low", "high"]).rename(columns=band)
 
 
-def lines(numbers: Numbers, x: str, line: str, panel: str | None = None, *, note: str = "", **options: Any) -> Draw:
-    """Draws the numbers as lines in panels; `note` is added to the caption, `options` are those of `lines_figure`."""
+def lines(
+    numbers: Numbers, x: str, line: str, panel: str | None = None, *, shown: Shown = lambda table: table, **options: Any
+) -> Draw:
+    """Draws the numbers, as `shown` changes them, as lines in panels. `options` are those of `lines_figure`, and `note`, which is
+    added to the caption; one that is a function is called with the evidence."""
 
     def draw(evidence: Evidence, caption: str) -> Drawing:
         table = numbers(evidence)
-        return lines_figure(table, x, line, panel, caption=f"{caption} {note}".strip(), **options), table
+        given = {name: value(evidence) if callable(value) else value for name, value in options.items()}
+        text = f"{caption} {given.pop('note', '')}".strip()
+        return lines_figure(shown(table), x, line, panel, caption=text, **given), table
 
     return draw
 
 
-def table(numbers: Numbers, title: str, note: str = "") -> Draw:
-    """Draws the numbers as a table; `note` is added to the caption."""
+def table(numbers: Numbers, title: str, note: str = "", shown: Shown = lambda table: table) -> Draw:
+    """Draws the numbers, as `shown` changes them, as a table; `note` is added to the caption."""
 
     def draw(evidence: Evidence, caption: str) -> Drawing:
         frame = numbers(evidence)
-        return table_figure(frame, title, f"{caption} {note}".strip()), frame
+        return table_figure(shown(frame), title, f"{caption} {note}".strip()), frame
 
     return draw
