@@ -18,6 +18,9 @@ Rank = Callable[[pd.DataFrame], float | tuple[float, ...]]
 """From the runs at one learning rate to a key to sort by: the least is the best."""
 
 
+_AT_BEST = ("lr", "accuracy", "min", "max", "low", "high", "seeds", "rates", "parameters")
+
+
 def with_accuracy(runs: pd.DataFrame) -> pd.DataFrame:
     """The runs with a number as the accuracy of each: 0 where it diverged before it could be measured."""
     return runs.assign(accuracy=runs["accuracy"].astype(float).fillna(0.0))
@@ -71,4 +74,4 @@ def at_best_rate(
             {**values, "lr": lr, "accuracy": found.mean(), "min": found.min(), "max": found.max(), "low": low, "high": high,
              "seeds": len(found), "rates": group["train.lr"].nunique(), **size}
         )  # fmt: skip
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=None if rows else [*by, *_AT_BEST])

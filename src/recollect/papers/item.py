@@ -127,6 +127,9 @@ FRAMES: dict[str, tuple[Callable[[Store, str], pd.DataFrame], list[str]]] = {
 """The frames of evidence: how each is read, and the columns that identify its rows."""
 
 
+_OUTCOMES = ("id", "status", "step", "accuracy", "parameters", "versions")
+
+
 def gather(item: Item, scale: Scale, store: Store) -> Evidence:
     """The evidence on an item in the store, which must know its studies."""
     names = [grid.study.name for grid in item.grids(scale)]
@@ -140,20 +143,20 @@ def gather(item: Item, scale: Scale, store: Store) -> Evidence:
 
 
 def evidence_of(item: Item, scale: Scale, **frames: pd.DataFrame) -> Evidence:
-    """Evidence on an item from frames, with how many runs it has at the scale."""
+    """Evidence on an item from frames, with how many runs it has at the scale. Without a run, the frame of runs has its columns
+    nevertheless, so that what counts and compares them need not ask."""
     runs = item.runs(scale)
     asked_of = Counter(run.model.title for run in runs)
-    rows = [{"model": run.model.title} | flat(run.model_dump(mode="json")) for run in runs]
-    frames = {"runs": pd.DataFrame(), "specified": pd.DataFrame(rows), **frames}
-    return Evidence(scale, asked=len(runs), asked_of=asked_of, **frames)
+    specified = pd.DataFrame([{"model": run.model.title} | flat(run.model_dump(mode="json")) for run in runs])
+    if frames.get("runs", specified.head(0)).empty:
+        frames["runs"] = pd.DataFrame(columns=[*_OUTCOMES, *specified])
+    return Evidence(scale, asked=len(runs), asked_of=asked_of, specified=specified, **frames)
 
 
 def best_lines(runs: pd.DataFrame, by: Sequence[str], rates: Iterable[float] | None = None) -> pd.DataFrame:
     """Accuracy at the best rate of each group, its `low` and `high` being those of single seeds: what `lines_figure` takes."""
     band = {"accuracy": "mean", "min": "low", "max": "high"}
-    if runs.empty or (table := at_best_rate(runs, by, rates)).empty:
-        return pd.DataFrame(columns=[*by, "lr", *band.values(), "seeds", "parameters"])
-    return table.drop(columns=["low", "high"]).rename(columns=band)
+    return at_best_rate(runs, by, rates).drop(columns=["low", "high"]).rename(columns=band)
 
 
 def lines(

@@ -73,8 +73,7 @@ def _drawn(title: str, panel: str) -> Draw:
     def by_rate(evidence: Evidence) -> pd.DataFrame:
         rows = {"trained length": evidence, "four times as long": on_longer_rows(evidence)}
         runs = pd.concat([one.runs.assign(rows=name) for name, one in rows.items()], ignore_index=True)
-        if len(runs):
-            runs["panel"] = [f"{row[panel]}, {row['rows']}" for row in runs.to_dict("records")]
+        runs["panel"] = [f"{row[panel]}, {row['rows']}" for row in runs.to_dict("records")]
         return mean_and_range(runs, [panel, "panel", "rows", "model", "train.lr"])
 
     note = "Band: lowest to highest seed."

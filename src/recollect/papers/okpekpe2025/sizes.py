@@ -52,15 +52,13 @@ def _by_parameters(evidence: Evidence) -> pd.DataFrame:
     return table.assign(depth=[f"{layers} layer{'s' * (layers > 1)}" for layers in table["model.layers"]])
 
 
-@claim("depth-helps-attention", _OWN)
+def _at_widest(evidence: Evidence, layers: int) -> Estimate:
+    runs = widest(evidence.where(model="attention", layers=layers))
+    return evidence.best(runs, f"attention, {layers} layer{'s' * (layers > 1)}, width {runs['model.width'].iloc[0]}")
+
+
 def _depth_helps(evidence: Evidence) -> Finding:
-    """A second layer brings attention at least {DEPTH_GAIN}, each depth at its largest width"""
-
-    def at_widest(depth: str, layers: int) -> Estimate:
-        runs = widest(evidence.where(model="attention", layers=layers))
-        return evidence.best(runs, f"attention, {depth}, width {runs['model.width'].iloc[0]}")
-
-    one, two = at_widest("1 layer", 1), at_widest("2 layers", 2)
+    one, two = (_at_widest(evidence, layers) for layers in (1, 2))
     return exceeds(two, one, by=DEPTH_GAIN)
 
 
@@ -82,12 +80,11 @@ FIG4 = Item(
     lines(_by_parameters, "parameters", "model", "depth", title="Accuracy against parameters", xlabel="parameters"),
     fig4_studies,
     (
-        Claim(
-            "width-helps-mamba",
-            f"1-layer Mamba gains at least {GAIN} from the smallest to the largest width (or reaches {THRESHOLD} at both)",
-            lambda evidence: gains(evidence, evidence.where(model="mamba", layers=1), "mamba, 1 layer,"), _OWN,
-        ),
-        _depth_helps,
+        Claim("width-helps-mamba", f"1-layer Mamba gains at least {GAIN} from the smallest to the largest width (or reaches "
+              f"{THRESHOLD} at both)",
+              lambda evidence: gains(evidence, evidence.where(model="mamba", layers=1), "mamba, 1 layer,"), _OWN),
+        Claim("depth-helps-attention", f"A second layer brings attention at least {DEPTH_GAIN}, each depth at its largest width",
+              _depth_helps, _OWN),
         _not_the_parameters,
     ),
     differs(

@@ -1,7 +1,7 @@
 """Figures 1 and 7: over how many decades of learning rate does a model recall?"""
 
-from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -42,11 +42,9 @@ def fig1_studies(scale: Scale) -> list[Study]:
 
 def draw_fig1(evidence: Evidence, caption: str) -> Drawing:
     """Accuracy against learning rate, with each model's window."""
-    runs = evidence.runs
-    if len(runs):
-        own = zip(runs["model"], runs["model.width"], strict=True)
-        name = [model if width == WIDTH[evidence.scale] else f"{model}, width {width}" for model, width in own]
-        runs = runs.assign(configuration=name, model=name)
+    own = zip(evidence.runs["model"], evidence.runs["model.width"], strict=True)
+    name = [model if width == WIDTH[evidence.scale] else f"{model}, width {width}" for model, width in own]
+    runs = evidence.runs.assign(configuration=name, model=name)
     title = "Accuracy against learning rate, 2 layers"
     table = mean_and_range(runs, ["model", "train.lr"])
     if runs.empty:
@@ -78,7 +76,7 @@ _OWN = {"mamba": printed(), "hyena": printed(wider_than_long="hyena")}
 """The paper names no setting for Figure 1. That of Figure 6 says that Hyena needs a width above the length."""
 
 
-@claims("wider-than-{name}", _OWN)
+@claims("wider-than-{name}", _OWN, _OWN)
 def _attention_is_wider(other: str, evidence: Evidence) -> Finding:
     """With 2 layers, attention's learning-rate window (accuracy >= {THRESHOLD}; mean of the seeds' windows) is at least {WIDER}
     decades wider than {name}'s, wherever {name} has one"""
@@ -86,7 +84,7 @@ def _attention_is_wider(other: str, evidence: Evidence) -> Finding:
     return wider(evidence, attention, less, ("attention", other))
 
 
-@claims("{name}-is-narrow", _OWN)
+@claims("{name}-is-narrow", _OWN, _OWN)
 def _is_narrow(name: str, evidence: Evidence) -> Finding:
     """With 2 layers, {name} reaches {THRESHOLD} in some setting, and wherever it does over at most {NARROW:g} decade"""
     found = cells(evidence.where(model=name, layers=2))
@@ -106,7 +104,7 @@ def _is_narrow(name: str, evidence: Evidence) -> Finding:
     return all_of(every(found, narrow), solves)
 
 
-@claims("{name}-recalls-nothing", _OWN)
+@claims("{name}-recalls-nothing", _OWN, _OWN)
 def _recalls_nothing(name: str, evidence: Evidence) -> Finding:
     """At half of the rates or more, 2-layer {name} recalls no more than one pair in K (at most {NOTHING} / K)"""
     found = cells(evidence.where(model=name, layers=2))
@@ -133,14 +131,9 @@ def missed(name: str, evidence: Evidence) -> Finding:
     return any_of(*(partial(only_finer, at, rows) for at, rows in found.items()))
 
 
-_ABOUT = tuple(
-    replace(about, decided_at=own)
-    for own, *three in zip(_OWN.values(), _attention_is_wider, _is_narrow, _recalls_nothing, strict=True)
-    for about in three
-)
 FIG1 = Item(
     "fig1", "Accuracy against learning rate", "attention's window of learning rates is wide, Mamba's and Hyena's are narrow",
-    draw_fig1, fig1_studies, (*_ABOUT, *missed),
+    draw_fig1, fig1_studies, (*chain(*zip(_attention_is_wider, _is_narrow, _recalls_nothing, strict=True)), *missed),
     {
         **differs(
             "Setting (64, 4), width 64.", tiny="Width 32, at most 2,500 steps, six rates.",
@@ -167,14 +160,12 @@ def fig7_studies(scale: Scale) -> list[Study]:
 
 def _by_rate(evidence: Evidence) -> pd.DataFrame:
     """Accuracy by width, model and learning rate."""
-    runs = evidence.runs
-    if len(runs):
-        runs = runs.sort_values("model.width", kind="stable")
-        sizes = zip(runs["model"], runs["model.layers"], strict=True)
-        runs = runs.assign(
-            width=[f"width {width}" for width in runs["model.width"]],
-            model=[name if layers == 1 else f"{name}, {layers} layers" for name, layers in sizes],
-        )
+    runs = evidence.runs.sort_values("model.width", kind="stable")
+    sizes = zip(runs["model"], runs["model.layers"], strict=True)
+    runs = runs.assign(
+        width=[f"width {width}" for width in runs["model.width"]],
+        model=[name if layers == 1 else f"{name}, {layers} layers" for name, layers in sizes],
+    )
     return mean_and_range(runs, ["width", "model", "train.lr"])
 
 
@@ -229,18 +220,10 @@ FIG7 = Item(
     ),
     fig7_studies,
     (
-        Claim(
-            "deltanet-over-mamba2",
-            f"With 1 layer and the largest width, DeltaNet's window (accuracy >= {THRESHOLD}) is at least {WIDER} decades wider "
-            "than Mamba2's",
-            lambda e: _more_stable(e, "deltanet", "mamba2", WIDER), PRINTED,
-        ),
-        Claim(
-            "mamba2-over-mamba",
-            f"With 1 layer and the largest width, Mamba2's window (accuracy >= {THRESHOLD}) is wider than Mamba's (paper: "
-            "slightly)",
-            lambda e: _more_stable(e, "mamba2", "mamba", 0.0), PRINTED,
-        ),
+        Claim("deltanet-over-mamba2", f"With 1 layer and the largest width, DeltaNet's window (accuracy >= {THRESHOLD}) is at "
+              f"least {WIDER} decades wider than Mamba2's", lambda e: _more_stable(e, "deltanet", "mamba2", WIDER), PRINTED),
+        Claim("mamba2-over-mamba", f"With 1 layer and the largest width, Mamba2's window (accuracy >= {THRESHOLD}) is wider than "
+              "Mamba's (paper: slightly)", lambda e: _more_stable(e, "mamba2", "mamba", 0.0), PRINTED),
         _only_deltanet,
         _larger_state_helps,
     ),

@@ -44,8 +44,6 @@ def view(evidence: Evidence) -> pd.DataFrame:
 
 
 def _view(evidence: Evidence) -> pd.DataFrame:
-    if evidence.runs.empty:
-        return pd.DataFrame(columns=["id", "name", "accuracy", "train.seed", *VARIANT])
     known = names(evidence.scale)
     frame = evidence.runs.assign(name=[known[run] for run in evidence.runs["id"]])
     order = {name: place for place, name in enumerate(TITLES)}
