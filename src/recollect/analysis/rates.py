@@ -50,8 +50,16 @@ def best_rate(runs: pd.DataFrame, rank: Rank | None = None) -> float:
     return float(min(ranks, key=ranks.__getitem__))
 
 
+def at_best(runs: pd.DataFrame, by: Sequence[str] = ("configuration",)) -> pd.Series:
+    """Whether each run has the best learning rate of its group."""
+    found = pd.Series(False, runs.index)
+    for _, group in groups(runs, by):
+        found[group.index[group["train.lr"] == best_rate(group)]] = True
+    return found
+
+
 def at_best_rates(runs: pd.DataFrame, by: Sequence[str], rank: Rank | None = None) -> pd.DataFrame:
-    """The runs of each group that have the group's best learning rate."""
+    """The runs of each group that have the group's best learning rate, group by group."""
     kept = [group.loc[group["train.lr"] == best_rate(group, rank)] for _, group in groups(runs, by)]
     return pd.concat(kept) if kept else runs
 

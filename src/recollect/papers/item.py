@@ -167,7 +167,7 @@ def lines(
 
     def draw(evidence: Evidence, caption: str) -> Drawing:
         table = numbers(evidence)
-        given = {name: value(evidence) if callable(value) else value for name, value in options.items()}
+        given: dict[str, Any] = {name: value(evidence) if callable(value) else value for name, value in options.items()}
         text = f"{caption} {given.pop('note', '')}".strip()
         return lines_figure(shown(table), x, line, panel, caption=text, **given), table
 

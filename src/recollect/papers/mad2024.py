@@ -194,41 +194,23 @@ def _worse(mixer: str, than: str, task: str, by: float, evidence: Evidence) -> F
 
 
 SCORE = Item(
-    "score",
-    "Accuracies on the six tasks, and the score",
-    "which mixers recall, copy, memorise and compress",
+    "score", "Accuracies on the six tasks, and the score", "which mixers recall, copy, memorise and compress",
     table(
-        lambda evidence: accuracy_table(evidence.runs),
-        "MAD: accuracies and score",
+        lambda evidence: accuracy_table(evidence.runs), "MAD: accuracies and score",
         shown=lambda made: made.rename(columns=lambda name: name.removeprefix("mad_")),
     ),
     score_studies,
     (
-        Claim(
-            "delta-rule-recalls",
-            f"DeltaNet and Gated DeltaNet reach {SOLVES} on in-context and noisy recall",
-            partial(_solves, ("deltanet", "gated_deltanet"), ("mad_recall", "mad_noisy")),
-        ),
-        Claim(
-            "attention-copies",
-            f"Attention reaches {SOLVES} on selective copying",
-            partial(_solves, ("attention",), ("mad_selective_copy",)),
-        ),
-        Claim(
-            "deltanet-memorises-less",
-            f"On memorization DeltaNet is at least {LESS} worse than attention",
-            partial(_worse, "deltanet", "attention", "mad_memorization", LESS),
-        ),
-        Claim(
-            "hyena-is-not-fuzzy",
-            f"On fuzzy recall Hyena is at least {LESS} worse than attention",
-            partial(_worse, "hyena", "attention", "mad_fuzzy", LESS),
-        ),
-        Claim(
-            "attention-is-less-fuzzy",
-            "On fuzzy recall attention is worse than DeltaNet",
-            partial(_worse, "attention", "deltanet", "mad_fuzzy", 0.0),
-        ),
+        Claim("delta-rule-recalls", f"DeltaNet and Gated DeltaNet reach {SOLVES} on in-context and noisy recall",
+              partial(_solves, ("deltanet", "gated_deltanet"), ("mad_recall", "mad_noisy"))),
+        Claim("attention-copies", f"Attention reaches {SOLVES} on selective copying",
+              partial(_solves, ("attention",), ("mad_selective_copy",))),
+        Claim("deltanet-memorises-less", f"On memorization DeltaNet is at least {LESS} worse than attention",
+              partial(_worse, "deltanet", "attention", "mad_memorization", LESS)),
+        Claim("hyena-is-not-fuzzy", f"On fuzzy recall Hyena is at least {LESS} worse than attention",
+              partial(_worse, "hyena", "attention", "mad_fuzzy", LESS)),
+        Claim("attention-is-less-fuzzy", "On fuzzy recall attention is worse than DeltaNet",
+              partial(_worse, "attention", "deltanet", "mad_fuzzy", 0.0)),
     ),
     {
         "tiny": "Six small tasks (rows of 8 to 32 tokens, vocabularies of 8 to 32), width 32, at most 600 steps of 32 fresh "
@@ -236,5 +218,5 @@ SCORE = Item(
         "medium": "The six baselines of the 66 settings, 100 epochs instead of 200, weight decay 0.1 only, 2 seeds.",
         "paper": "All 66 settings, one seed; published numbers are those of the papers named in PUBLISHED.",
     },
-)
+)  # fmt: skip
 PAPER = Paper(NAME, SOURCE.title, (SCORE,), ("tiny", "medium", "paper"), SOURCE.unknown)

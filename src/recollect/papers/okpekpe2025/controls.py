@@ -14,19 +14,9 @@ from recollect.figures.panels import mean_and_range
 from recollect.papers.estimates import Estimate, NotEnough
 from recollect.papers.item import Item, lines
 from recollect.papers.judge import Claim, Evidence, Scale, where
+from recollect.papers.okpekpe2025 import settings
 from recollect.papers.okpekpe2025.cells import PRINTED
-from recollect.papers.okpekpe2025.settings import (
-    ABLATION_WIDTH,
-    ABOVE,
-    FINE,
-    FOUR_RATES,
-    LONGER,
-    SETTINGS,
-    differs,
-    model,
-    rates_at,
-    study_of,
-)
+from recollect.papers.okpekpe2025.settings import differs, model, rates_at, study_of
 from recollect.papers.okpekpe2025.windows import WIDER, WIDTH, fig1_studies
 from recollect.papers.questions import Finding, every, exceeds, within
 from recollect.study.spec import Study
@@ -36,24 +26,32 @@ OURS = "Not in the paper: a control."
 SIZES = "Two layers: width 64; one layer: width 128; 3 to 7 rates."
 TWO_LAYERS = ["attention", "mamba", "hyena", "h3", "rwkv"]
 ONE_LAYER = [{"kind": "mamba", "conv": False}, "s6", {"kind": "attention", "conv": "v"}]
-RATES = {"tiny": FINE["tiny"][4:9:2], "small": FINE["small"][2:9], "medium": FOUR_RATES, "paper": None}
+RATES = {
+    "tiny": settings.FINE["tiny"][4:9:2],
+    "small": settings.FINE["small"][2:9],
+    "medium": settings.FOUR_RATES,
+    "paper": None,
+}
 """Rates around the best."""
-ACROSS = {"mamba": [*rates_at(5, 6, 7, 9, 10, 11, 12), ABOVE[0]], "attention": rates_at(1, 2, 3, 5, 7, 9, 10, 11)}
+ACROSS = {
+    "mamba": [*rates_at(5, 6, 7, 9, 10, 11, 12), settings.ABOVE[0]],
+    "attention": rates_at(1, 2, 3, 5, 7, 9, 10, 11),
+}
 """At `medium`: more of them, because the filler may move the edges."""
 
 
 def filler_studies(scale: Scale) -> list[Study]:
     """Five two-layer models, and three one-layer models of Tables 2 and 3 whose recall may depend on the filler, with blank and
     with random filler; at `tiny` the two-layer models that solve alone."""
-    both, short = {"filler": ["blank", "random"]}, {"steps": LONGER} if scale == "tiny" else {}
+    both, short = {"filler": ["blank", "random"]}, {"steps": settings.LONGER} if scale == "tiny" else {}
     two = [model(mixer, scale, WIDTH[scale], 2) for mixer in (TWO_LAYERS[:2] if scale == "tiny" else TWO_LAYERS)]
-    one = [model(mixer, scale, ABLATION_WIDTH[scale], 1) for mixer in ONE_LAYER]
+    one = [model(mixer, scale, settings.ABLATION_WIDTH[scale], 1) for mixer in ONE_LAYER]
     grids = {"filler": (two, RATES[scale])} | ({} if scale == "tiny" else {"filler-one": (one, RATES[scale])})
     if scale == "medium":  # windows of the two that solve
         grids["filler"] = (two[2:], RATES[scale])
         grids |= {f"filler-{name}": ([two[place]], ACROSS[name]) for place, name in enumerate(TWO_LAYERS[:2])}
     return [
-        study_of(part, scale, models, SETTINGS[scale][:1], task=both, rates=rates, **short)
+        study_of(part, scale, models, settings.SETTINGS[scale][:1], task=both, rates=rates, **short)
         for part, (models, rates) in grids.items()
     ]
 

@@ -13,24 +13,15 @@ from recollect.analysis.rates import at_best_rate
 from recollect.analysis.window import THRESHOLD, windows
 from recollect.papers.item import Item, table
 from recollect.papers.judge import Claim, Evidence, Scale, where
+from recollect.papers.okpekpe2025 import settings
 from recollect.papers.okpekpe2025.cells import PRINTED
 from recollect.papers.okpekpe2025.controls import OURS, RATES, SIZES
-from recollect.papers.okpekpe2025.settings import (
-    ABLATION_WIDTH,
-    ABOVE,
-    FINE,
-    LONGER,
-    SETTINGS,
-    differs,
-    model,
-    rates_at,
-    study_of,
-)
+from recollect.papers.okpekpe2025.settings import differs, model, rates_at, study_of
 from recollect.papers.okpekpe2025.windows import WIDER, WIDTH
 from recollect.papers.questions import Finding, all_of, at_least, every, not_, within
 from recollect.study.spec import Study
 
-EDGES = {"mamba": [*rates_at(6, 7, 9, 11, 12), ABOVE[0]], "attention": rates_at(2, 3, 6, 9, 10)}
+EDGES = {"mamba": [*rates_at(6, 7, 9, 11, 12), settings.ABOVE[0]], "attention": rates_at(2, 3, 6, 9, 10)}
 """At `medium`: rates on both sides of each edge of a model's window in Figure 1."""
 OF_WINDOWS: dict[str, dict[str, Any]] = {
     "Mamba and an MLP": {"mixer": "mamba"},
@@ -68,13 +59,13 @@ def _studies(scale: Scale) -> dict[str, Study]:
         if scale == "tiny" and (given["layers"] == 4 or "dropout" in name or name == "attention"):
             continue
         mixer, layers = given.pop("mixer"), given.pop("layers")
-        width = (WIDTH if name in OF_WINDOWS else ABLATION_WIDTH)[scale]
+        width = (WIDTH if name in OF_WINDOWS else settings.ABLATION_WIDTH)[scale]
         spec = model(mixer, scale, width, layers, **given)
-        rates = FINE["tiny"][6:9:2] if scale == "tiny" and name in OF_WINDOWS else RATES[scale]
+        rates = settings.FINE["tiny"][6:9:2] if scale == "tiny" and name in OF_WINDOWS else RATES[scale]
         if scale == "medium" and name in OF_WINDOWS:
             rates = EDGES[mixer if isinstance(mixer, str) else mixer["kind"]]
-        how = ({"steps": LONGER} if name in OF_WINDOWS else {"batch": 64}) if scale == "tiny" else {}
-        found[name] = study_of(f"reading-{place}", scale, [spec], SETTINGS[scale][:1], rates=rates, **how)
+        how = ({"steps": settings.LONGER} if name in OF_WINDOWS else {"batch": 64}) if scale == "tiny" else {}
+        found[name] = study_of(f"reading-{place}", scale, [spec], settings.SETTINGS[scale][:1], rates=rates, **how)
     return found
 
 

@@ -10,6 +10,7 @@ from recollect.figures.panels import lines_figure
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.item import Drawing, Item, best_lines
 from recollect.papers.judge import Claim, Evidence, claim
+from recollect.papers.okpekpe2025 import settings
 from recollect.papers.okpekpe2025.cells import (
     PRINTED,
     best_in_cells,
@@ -19,16 +20,7 @@ from recollect.papers.okpekpe2025.cells import (
     printed,
     with_zoologys_rates,
 )
-from recollect.papers.okpekpe2025.settings import (
-    ALL,
-    MAIN,
-    RECURRENT,
-    SETTINGS,
-    differs,
-    one_layer,
-    setting,
-    two_layers,
-)
+from recollect.papers.okpekpe2025.settings import differs, one_layer, setting, two_layers
 from recollect.papers.okpekpe2025.windows import missed
 from recollect.papers.questions import Finding, all_of, any_of, at_least, between, every, exceeds, not_
 
@@ -61,7 +53,7 @@ def draw_widths(title: str, models: list[str], evidence: Evidence, caption: str)
     return figure, table
 
 
-@claim("mamba-solves-long", printed(*SETTINGS["paper"][2:], in_each=True))
+@claim("mamba-solves-long", printed(*settings.SETTINGS["paper"][2:], in_each=True))
 def _mamba_solves_long(evidence: Evidence) -> Finding:
     """2-layer Mamba reaches {THRESHOLD} in some setting with a length of at least {LONG} times its width"""
     runs = evidence.where(model="mamba", layers=2)
@@ -85,7 +77,7 @@ def _gain(evidence: Evidence, names: list[str], label: str) -> Estimate:
 
 def _recurrent(evidence: Evidence) -> list[str]:
     """The recurrent models among the runs."""
-    return [name for name in RECURRENT if name in set(evidence.runs["model"])]
+    return [name for name in settings.RECURRENT if name in set(evidence.runs["model"])]
 
 
 @claim("mamba-gains-most")
@@ -130,8 +122,8 @@ def _by_setting(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def _gains_with_width(evidence: Evidence, name: str) -> Finding:
     """Whether a model is better at its largest width than at its smallest, in every setting; or solves at both."""
-    settings = _by_setting(evidence.where(model=name, layers=1))
-    return every(settings, lambda at: gains(evidence, settings[at], f"{name} {at}"))
+    found = _by_setting(evidence.where(model=name, layers=1))
+    return every(found, lambda at: gains(evidence, found[at], f"{name} {at}"))
 
 
 def ends(runs: pd.DataFrame) -> tuple[int, int]:
@@ -171,13 +163,13 @@ def _attention_no_gain(evidence: Evidence) -> Finding:
     runs = evidence.where(model="attention", layers=1)
     if len(set(runs["model.width"])) < 2:
         raise NotEnough("attention was tried at one width")
-    settings = _by_setting(runs)
+    found = _by_setting(runs)
 
     def no_gain(at: str) -> Finding:
-        small, large = _atends(evidence, settings[at], f"attention {at}")
-        return not_(exceeds(large, small, by=1 / pairs(settings[at])))
+        small, large = _atends(evidence, found[at], f"attention {at}")
+        return not_(exceeds(large, small, by=1 / pairs(found[at])))
 
-    return every(settings, no_gain)
+    return every(found, no_gain)
 
 
 @claim("hyena-needs-width", PRINTED)
@@ -203,7 +195,7 @@ ONE_LAYER_CLAIMS = (
         "recurrent-gain-with-width",
         f"Every 1-layer recurrent model gains at least {GAIN} from the smallest to the largest width in every setting (or "
         f"reaches {THRESHOLD} at both)",
-        lambda evidence: every(RECURRENT, lambda name: _gains_with_width(evidence, name)),
+        lambda evidence: every(settings.RECURRENT, lambda name: _gains_with_width(evidence, name)),
         PRINTED,
     ),
     one_pair,  # Tables 2 and 3 make the same claim about attention
@@ -222,7 +214,7 @@ FIG2, FIG11 = (
             medium="Width 64 (Hyena also 128); also MQAR (128, 8), 25 epochs and 7 rates, and Mamba on (256, 16), 3 rates.",
         ),
     )
-    for name, models, claims in (("fig2", MAIN, TWO_LAYER_CLAIMS), ("fig11", ALL, ()))
+    for name, models, claims in (("fig2", settings.MAIN, TWO_LAYER_CLAIMS), ("fig11", settings.ALL, ()))
 )  # fmt: skip
 FIG3, FIG12 = (
     Item(
@@ -233,5 +225,5 @@ FIG3, FIG12 = (
             medium="Widths 64 (four rates) and 256 (attention and Mamba: 128; three rates), no Based.",
         ),
     )
-    for name, models, claims in (("fig3", MAIN, ONE_LAYER_CLAIMS), ("fig12", ALL, ()))
+    for name, models, claims in (("fig3", settings.MAIN, ONE_LAYER_CLAIMS), ("fig12", settings.ALL, ()))
 )  # fmt: skip

@@ -12,18 +12,9 @@ from recollect.figures.window import window_figure
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.item import Drawing, Item, lines
 from recollect.papers.judge import Claim, Evidence, Scale, claim, claims
+from recollect.papers.okpekpe2025 import settings
 from recollect.papers.okpekpe2025.cells import PRINTED, cells, common, pairs, printed, widest, with_zoologys_rates
-from recollect.papers.okpekpe2025.settings import (
-    DIFFERS,
-    LARGER_BATCH,
-    SETTINGS,
-    WIDTHS,
-    differs,
-    rates_at,
-    study,
-    two_layers,
-    windows,
-)
+from recollect.papers.okpekpe2025.settings import differs, rates_at, study, two_layers, windows
 from recollect.papers.questions import Finding, all_of, any_of, at_least, at_most, every, exceeds, not_
 from recollect.study.spec import Study
 
@@ -139,7 +130,7 @@ FIG1 = Item(
             "Setting (64, 4), width 64.", tiny="Width 32, at most 2,500 steps, six rates.",
             medium="15 rates (Hyena 13), 3 seeds (Mamba 5), width 64; Hyena of width 128: 7 rates.",
         ),
-        "small": f"As at scale paper: 50 epochs, 17 rates, (64, 4), width 64. {DIFFERS['paper']}",
+        "small": f"As at scale paper: 50 epochs, 17 rates, (64, 4), width 64. {settings.DIFFERS['paper']}",
     },
 )  # fmt: skip
 
@@ -154,8 +145,8 @@ def fig7_studies(scale: Scale) -> list[Study]:
             study("newer-narrow", scale, NEWER[1:], 64, 1, rates=rates_at(3, 5, 7, 9, 10, 11)),
             study("newer-attention", scale, ["attention"], WIDTH[scale], 2),
         ]
-    widths = [32] if scale == "tiny" else [width for width in WIDTHS[scale] if width <= 256]
-    return [study("newer", scale, NEWER, widths, 1, SETTINGS[scale][-1:], **LARGER_BATCH[scale])]
+    widths = [32] if scale == "tiny" else [width for width in settings.WIDTHS[scale] if width <= 256]
+    return [study("newer", scale, NEWER, widths, 1, settings.SETTINGS[scale][-1:], **settings.LARGER_BATCH[scale])]
 
 
 def _by_rate(evidence: Evidence) -> pd.DataFrame:
