@@ -3,10 +3,9 @@
 import math
 from collections.abc import Callable
 
-import pandas as pd
 import pytest
 
-from recollect.papers.item import Item
+from recollect.papers.item import Item, evidence_of
 from recollect.papers.jelassi2024 import LONGER, PAPER, TITLES, named
 from recollect.papers.judge import Evidence, judge
 from recollect.tasks.ngram import NGram
@@ -86,7 +85,7 @@ def test_every_claim_has_a_case():
 @pytest.mark.parametrize("item", PAPER.items, ids=lambda item: item.name)
 def test_an_item_is_drawn_with_all_runs_and_with_none(item, made):
     whole = made(item, order("rotary", "mamba"))
-    drawn = [item.draw(evidence, "") for evidence in (whole, Evidence("tiny", pd.DataFrame(), whole.asked))]
+    drawn = [item.draw(evidence, "") for evidence in (whole, evidence_of(item, "tiny"))]
     assert [len(table) > 0 for _, table in drawn] == [True, False]
     assert all(figure.axes for figure, _ in drawn)
     assert set(named(whole)["name"]) <= set(TITLES)

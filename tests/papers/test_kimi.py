@@ -1,9 +1,9 @@
 """Kimi Linear's claims are judged right on made-up results."""
 
-import pandas as pd
 import pytest
 
-from recollect.papers.judge import Evidence, judge
+from recollect.papers.item import evidence_of
+from recollect.papers.judge import judge
 from recollect.papers.kimi2025 import PAPER
 
 
@@ -16,7 +16,7 @@ def test_claims_are_judged_and_items_drawn(item, made_up):
     for rule, answer in ((law(0.9, 0.5), "holds"), (law(0.5, 0.9), "not seen at this scale")):
         evidence = made_up(item, "tiny", rule)
         assert {judge(claim, evidence).answer for claim in item.claims} == {answer}
-    for drawn in (made_up(item, "tiny", law(0.9, 0.5)), Evidence("tiny", pd.DataFrame(), 4)):
+    for drawn in (made_up(item, "tiny", law(0.9, 0.5)), evidence_of(item, "tiny")):
         figure, numbers = item.draw(drawn, item.caption(drawn))
         figure.canvas.draw()
         assert len(numbers) == (6 if len(drawn.runs) else 0)

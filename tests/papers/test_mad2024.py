@@ -5,7 +5,8 @@ import pytest
 
 import recollect
 from recollect.cli.tables import mad_table
-from recollect.papers.judge import Evidence, judge
+from recollect.papers.item import evidence_of
+from recollect.papers.judge import judge
 from recollect.papers.mad2024 import (
     CHANGES,
     PAPER,
@@ -123,7 +124,7 @@ def test_claims_are_judged(name, made_up):
 
 
 def test_the_item_is_drawn_with_and_without_runs(made_up):
-    for evidence in (made_up(ITEM, "tiny", lambda run: 0.7), Evidence("tiny", pd.DataFrame(), 4)):
+    for evidence in (made_up(ITEM, "tiny", lambda run: 0.7), evidence_of(ITEM, "tiny")):
         figure, numbers = ITEM.draw(evidence, ITEM.caption(evidence))
         figure.canvas.draw()
         assert len(numbers) == (5 if len(evidence.runs) else 0)

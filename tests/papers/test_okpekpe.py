@@ -9,6 +9,7 @@ import pytest
 
 from recollect.analysis.window import ZOOLOGY_RATES
 from recollect.papers.estimates import Estimate, NotEnough
+from recollect.papers.item import evidence_of
 from recollect.papers.judge import SCALES, Evidence, judge
 from recollect.papers.okpekpe2025 import PAPER
 from recollect.papers.okpekpe2025.controls import _as_wide
@@ -357,7 +358,7 @@ def test_items_are_drawn_whole_partly_and_without_runs(item, made_up):
     whole = made_up(one, "tiny", by_width, lambda run: curve(True, True))
     first = set(whole.runs["model"][:1]) if len(whole.runs) else set()
     partly = dataclasses.replace(whole, runs=whole.runs[whole.runs["model"].isin(first)] if first else whole.runs)
-    for evidence in (whole, partly, Evidence("tiny", pd.DataFrame(), whole.asked)):
+    for evidence in (whole, partly, evidence_of(one, "tiny")):
         figure, numbers = one.draw(evidence, one.caption(evidence))
         assert len(figure.axes) > 0
         assert len(numbers) or evidence.runs.empty or one.measure

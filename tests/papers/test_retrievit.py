@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recollect.papers.item import Item
+from recollect.papers.item import Item, evidence_of
 from recollect.papers.judge import Evidence, judge
 from recollect.papers.retrievit2026 import PAPER, shown
 from recollect.papers.retrievit2026.settings import SETTINGS, study
@@ -342,7 +342,7 @@ def test_an_item_is_drawn_with_all_runs_with_some_and_with_none(item):
     asked = len(item.runs("tiny"))
     whole = made(item, all_are(time=9600, early=True)) if asked else Evidence("tiny", pd.DataFrame(), 0)
     lengths = []
-    for evidence in (whole, Evidence("tiny", whole.runs.head(3), asked), Evidence("tiny", pd.DataFrame(), asked)):
+    for evidence in (whole, Evidence("tiny", whole.runs.head(3), asked), evidence_of(item, "tiny")):
         figure, table = item.draw(evidence, item.caption(evidence))
         assert figure.axes
         lengths.append(len(table))

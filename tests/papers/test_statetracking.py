@@ -1,9 +1,9 @@
 """The claims on state tracking are judged right on made-up results, on the rows that they speak of."""
 
-import pandas as pd
 import pytest
 
-from recollect.papers.judge import Evidence, judge
+from recollect.papers.item import evidence_of
+from recollect.papers.judge import judge
 from recollect.papers.statetracking2025 import PAPER
 
 
@@ -77,7 +77,7 @@ def test_the_rate_is_the_one_that_is_best_on_longer_rows(made_up):
 
 @pytest.mark.parametrize("item", PAPER.items, ids=lambda item: item.name)
 def test_items_are_drawn_with_and_without_runs(item, made_up):
-    for evidence in (longer(made_up, item, lambda run: 0.7), Evidence("tiny", pd.DataFrame(), 4)):
+    for evidence in (longer(made_up, item, lambda run: 0.7), evidence_of(item, "tiny")):
         figure, numbers = item.draw(evidence, item.caption(evidence))
         figure.canvas.draw()
         assert bool(len(numbers)) == bool(len(evidence.runs))

@@ -1,10 +1,10 @@
 """Zoology's claims are judged right on made-up results."""
 
-import pandas as pd
 import pytest
 
 from recollect.inspect.sizes import state_sizes
-from recollect.papers.judge import Evidence, judge
+from recollect.papers.item import evidence_of
+from recollect.papers.judge import judge
 from recollect.papers.zoology2024 import PAPER
 from recollect.train.spec import RunSpec
 
@@ -57,7 +57,7 @@ def test_claims_are_judged(item, name, made_up):
 
 @pytest.mark.parametrize("item", PAPER.items, ids=lambda item: item.name)
 def test_items_are_drawn_with_and_without_runs(item, made_up):
-    for evidence in (made_up(item, "tiny", attention_only), Evidence("tiny", pd.DataFrame(), 4)):
+    for evidence in (made_up(item, "tiny", attention_only), evidence_of(item, "tiny")):
         figure, numbers = item.draw(evidence, item.caption(evidence))
         figure.canvas.draw()
         assert bool(len(numbers)) == bool(len(evidence.runs))

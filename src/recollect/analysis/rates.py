@@ -18,6 +18,9 @@ Rank = Callable[[pd.DataFrame], float | tuple[float, ...]]
 """From the runs at one learning rate to a key to sort by: the least is the best."""
 
 
+_AT_BEST = ("lr", "accuracy", "min", "max", "low", "high", "seeds", "rates", "parameters")
+
+
 def with_accuracy(runs: pd.DataFrame) -> pd.DataFrame:
     """The runs with a number as the accuracy of each: 0 where it diverged before it could be measured."""
     return runs.assign(accuracy=runs["accuracy"].astype(float).fillna(0.0))
@@ -47,8 +50,16 @@ def best_rate(runs: pd.DataFrame, rank: Rank | None = None) -> float:
     return float(min(ranks, key=ranks.__getitem__))
 
 
+def at_best(runs: pd.DataFrame, by: Sequence[str] = ("configuration",)) -> pd.Series:
+    """Whether each run has the best learning rate of its group."""
+    found = pd.Series(False, runs.index)
+    for _, group in groups(runs, by):
+        found[group.index[group["train.lr"] == best_rate(group)]] = True
+    return found
+
+
 def at_best_rates(runs: pd.DataFrame, by: Sequence[str], rank: Rank | None = None) -> pd.DataFrame:
-    """The runs of each group that have the group's best learning rate."""
+    """The runs of each group that have the group's best learning rate, group by group."""
     kept = [group.loc[group["train.lr"] == best_rate(group, rank)] for _, group in groups(runs, by)]
     return pd.concat(kept) if kept else runs
 
@@ -71,4 +82,4 @@ def at_best_rate(
             {**values, "lr": lr, "accuracy": found.mean(), "min": found.min(), "max": found.max(), "low": low, "high": high,
              "seeds": len(found), "rates": group["train.lr"].nunique(), **size}
         )  # fmt: skip
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=None if rows else [*by, *_AT_BEST])

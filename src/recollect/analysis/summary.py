@@ -5,6 +5,7 @@ import math
 import pandas as pd
 
 from recollect.analysis.efficiency import median_time, times
+from recollect.analysis.rates import at_best
 from recollect.analysis.window import THRESHOLD, windows
 
 _OF_WINDOW = {
@@ -14,28 +15,16 @@ _OF_WINDOW = {
 }  # fmt: skip
 
 
-def at_best_rate(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs at the best learning rate of their configuration."""
-    return _at(runs, windows(runs, resamples=1))
-
-
-def _at(runs: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
-    """The runs at the `best_lr` that a frame has for their configuration."""
-    best = dict(zip(found["configuration"], found["best_lr"], strict=True))
-    return runs.loc[[best[name] == lr for name, lr in zip(runs["configuration"], runs["train.lr"], strict=True)]]
-
-
 def summary(runs: pd.DataFrame, curves: pd.DataFrame, threshold: float = THRESHOLD) -> pd.DataFrame:
     """One row per configuration: its best rate and the mean accuracy there, its window in decades with a 95 % interval over
     seeds, the steps to reach the threshold at the best rate (the median of its runs; infinite where fewer than half did, NaN
-    where no curve is known), and its sizes. `curves` needs only the runs of `at_best_rate`."""
+    where no curve is known), and its sizes. `curves` needs only those of the runs at the best rates."""
     if runs.empty:
         return pd.DataFrame()
     found = pd.DataFrame(windows(runs, threshold=threshold), columns=list(_OF_WINDOW)).rename(columns=_OF_WINDOW)
     sizes = runs.groupby("configuration", sort=False)[["state_size", "parameters"]].first()
     known = set(curves["run"]) if len(curves) else set()
-    measured = _at(runs, found)
-    measured = measured.loc[[id in known for id in measured["id"]]]
+    measured = runs.loc[at_best(runs) & runs["id"].isin(known)]
     learning_times = times(curves, measured, threshold, "step").groupby("configuration", sort=False)
     steps = (
         {name: median_time(group["time"], group["reached"]) for name, group in learning_times} if len(measured) else {}

@@ -40,9 +40,10 @@ def lines_figure(
     sharey: Literal["all", "col"] = "all",
     ylim: tuple[float, float] | None = (-0.03, 1.05),
     marks: Sequence[float] = (),
+    level: float | None = None,
 ) -> Figure:
     """`table` has the columns x, line, panel, and mean, low, high: what `summary` gives. `ylabel`: one, or one per column of
-    panels; `marks`: dotted vertical lines."""
+    panels; `marks`: dotted vertical lines; `level`: a grey horizontal one."""
     names = list(dict.fromkeys(table[panel])) if panel and len(table) else [""]
     lines = list(dict.fromkeys(table[line])) if len(table) else []
     columns = min(columns, len(names))
@@ -57,6 +58,8 @@ def lines_figure(
             _draw(axes, inside, x, line, lines)
             for mark in marks:
                 axes.axvline(mark, color="#555555", linestyle=(0, (2, 3)), linewidth=1, zorder=0)
+            if level is not None:
+                axes.axhline(level, color="#777777", linewidth=1)
             axes.set_title(written(str(name)), fontsize=9)
             if number + columns >= len(names):  # nothing under it
                 axes.set_xlabel(xlabel)

@@ -7,8 +7,7 @@ from matplotlib.figure import Figure
 from pandas.api.types import is_numeric_dtype
 
 from recollect.analysis.columns import column
-from recollect.analysis.rates import with_accuracy
-from recollect.analysis.summary import at_best_rate
+from recollect.analysis.rates import at_best, with_accuracy
 from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.figures.style import show_text
 from recollect.spec import SpecError, nearest
@@ -28,7 +27,7 @@ def plot_figure(
     for name in (x, y):
         if not is_numeric_dtype(runs[name]):
             raise SpecError(f"{name} is no number, and cannot be an axis; {name!r} can be what lines stand for")
-    shown = runs if x == "train.lr" else at_best_rate(runs)
+    shown = runs if x == "train.lr" else runs.loc[at_best(runs)]
     table = mean_and_range(with_accuracy(shown), [lines, x], y)
     table = table.assign(**{lines: table[lines].map(str)})
     values = table[x].dropna().to_numpy(float)

@@ -28,6 +28,7 @@ Draw = Callable[[Evidence, str], Drawing]
 """From evidence and a caption: the picture and its numbers. Must also draw where runs are missing."""
 Numbers = Callable[[Evidence], pd.DataFrame]
 """What `lines` and `table` draw."""
+Shown = Callable[[pd.DataFrame], pd.DataFrame]
 
 
 def no_studies(scale: Scale) -> list[Study]:
@@ -126,6 +127,9 @@ FRAMES: dict[str, tuple[Callable[[Store, str], pd.DataFrame], list[str]]] = {
 """The frames of evidence: how each is read, and the columns that identify its rows."""
 
 
+_OUTCOMES = ("id", "status", "step", "accuracy", "parameters", "versions")
+
+
 def gather(item: Item, scale: Scale, store: Store) -> Evidence:
     """The evidence on an item in the store, which must know its studies."""
     names = [grid.study.name for grid in item.grids(scale)]
@@ -139,37 +143,42 @@ def gather(item: Item, scale: Scale, store: Store) -> Evidence:
 
 
 def evidence_of(item: Item, scale: Scale, **frames: pd.DataFrame) -> Evidence:
-    """Evidence on an item from frames, with how many runs it has at the scale."""
+    """Evidence on an item from frames, with how many runs it has at the scale. Without a run, the frame of runs has its columns
+    nevertheless, so that what counts and compares them need not ask."""
     runs = item.runs(scale)
     asked_of = Counter(run.model.title for run in runs)
-    rows = [{"model": run.model.title} | flat(run.model_dump(mode="json")) for run in runs]
-    frames = {"runs": pd.DataFrame(), "specified": pd.DataFrame(rows), **frames}
-    return Evidence(scale, asked=len(runs), asked_of=asked_of, **frames)
+    specified = pd.DataFrame([{"model": run.model.title} | flat(run.model_dump(mode="json")) for run in runs])
+    if frames.get("runs", specified.head(0)).empty:
+        frames["runs"] = pd.DataFrame(columns=[*_OUTCOMES, *specified])
+    return Evidence(scale, asked=len(runs), asked_of=asked_of, specified=specified, **frames)
 
 
 def best_lines(runs: pd.DataFrame, by: Sequence[str], rates: Iterable[float] | None = None) -> pd.DataFrame:
     """Accuracy at the best rate of each group, its `low` and `high` being those of single seeds: what `lines_figure` takes."""
     band = {"accuracy": "mean", "min": "low", "max": "high"}
-    if runs.empty or (table := at_best_rate(runs, by, rates)).empty:
-        return pd.DataFrame(columns=[*by, "lr", *band.values(), "seeds", "parameters"])
-    return table.drop(columns=["low", "high"]).rename(columns=band)
+    return at_best_rate(runs, by, rates).drop(columns=["low", "high"]).rename(columns=band)
 
 
-def lines(numbers: Numbers, x: str, line: str, panel: str | None = None, *, note: str = "", **options: Any) -> Draw:
-    """Draws the numbers as lines in panels; `note` is added to the caption, `options` are those of `lines_figure`."""
+def lines(
+    numbers: Numbers, x: str, line: str, panel: str | None = None, *, shown: Shown = lambda table: table, **options: Any
+) -> Draw:
+    """Draws the numbers, as `shown` changes them, as lines in panels. `options` are those of `lines_figure`, and `note`, which is
+    added to the caption; one that is a function is called with the evidence."""
 
     def draw(evidence: Evidence, caption: str) -> Drawing:
         table = numbers(evidence)
-        return lines_figure(table, x, line, panel, caption=f"{caption} {note}".strip(), **options), table
+        given: dict[str, Any] = {name: value(evidence) if callable(value) else value for name, value in options.items()}
+        text = f"{caption} {given.pop('note', '')}".strip()
+        return lines_figure(shown(table), x, line, panel, caption=text, **given), table
 
     return draw
 
 
-def table(numbers: Numbers, title: str, note: str = "") -> Draw:
-    """Draws the numbers as a table; `note` is added to the caption."""
+def table(numbers: Numbers, title: str, note: str = "", shown: Shown = lambda table: table) -> Draw:
+    """Draws the numbers, as `shown` changes them, as a table; `note` is added to the caption."""
 
     def draw(evidence: Evidence, caption: str) -> Drawing:
         frame = numbers(evidence)
-        return table_figure(frame, title, f"{caption} {note}".strip()), frame
+        return table_figure(shown(frame), title, f"{caption} {note}".strip()), frame
 
     return draw

@@ -84,8 +84,6 @@ def ngram_studies(scale: Scale) -> list[Study]:
 def named(evidence: Evidence) -> pd.DataFrame:
     """The runs with the `name` of their model."""
     runs = evidence.runs
-    if runs.empty:
-        return pd.DataFrame(columns=["id", "name", "task.query"])
     kinds = zip(runs["model.mixer"], runs["model.positions"], strict=True)
     return runs.assign(name=[positions if mixer == "attention" else mixer for mixer, positions in kinds])
 

@@ -175,19 +175,21 @@ def claim(name: str, decided_at: DecidedAt = ("paper",)) -> Callable[[Test], Cla
 
 
 def claims(
-    name: str, of: Iterable[str], decided_at: DecidedAt = ("paper",)
+    name: str, of: Iterable[str], decided_at: DecidedAt | Mapping[str, DecidedAt] = ("paper",)
 ) -> Callable[[Callable[[str, Evidence], Finding]], tuple[Claim, ...]]:
     """A decorator that makes one claim about each of several things of a test that takes the thing first. `{name}` in the claim's
-    name and sentence is the thing; `{words}` in the sentence, where `of` is a mapping, what it is called there."""
+    name and sentence is the thing, `{title}` the same in capitals, and `{words}`, where `of` is a mapping, what that has for it.
+    Each may be decided somewhere else."""
     words = of if isinstance(of, Mapping) else {}
+    where = decided_at if isinstance(decided_at, Mapping) else dict.fromkeys(of, decided_at)
     return lambda test: tuple(
-        Claim(name.format(name=one), _sentence(test, name=one, words=words.get(one)), partial(test, one), decided_at)
-        for one in of
+        Claim(name.format(name=one), _sentence(test, one, words.get(one)), partial(test, one), where[one]) for one in of
     )
 
 
-def _sentence(test: Callable[..., Finding], **names: str | None) -> str:
-    return " ".join((test.__doc__ or "").format_map({**test.__globals__, **names}).split())
+def _sentence(test: Callable[..., Finding], name: str = "", words: Any = None) -> str:
+    names = {**test.__globals__, "name": name, "title": name.upper(), "words": words}
+    return " ".join((test.__doc__ or "").format_map(names).split())
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def keep(paper: Paper, item: Item, evidence: Evidence, folder: Path) -> Evidence
     text = pd.concat([_but(_read_text(folder / RUNS), "id", runs, known), _as_text(runs)]).fillna("")
     with written_whole(folder / RUNS) as draft:
         text.to_csv(draft, index=False)
-    seen = set(paper.looks_at(evidence)) if paper.looks_at else set(runs["id"] if len(runs) else ())
+    seen = set(paper.looks_at(evidence)) if paper.looks_at else set(runs["id"])
     for which in item.needs:
         frame, path = getattr(evidence, which), folder / f"{which}.parquet"
         new = _packed(frame.loc[frame["run"].isin(seen)]) if len(frame) else frame

@@ -66,8 +66,7 @@ def _size(runs: pd.DataFrame) -> pd.Series:
 
 def _by_length(evidence: Evidence) -> pd.DataFrame:
     """Accuracy at the best rate against the length."""
-    runs = evidence.runs.assign(size=_size(evidence.runs)) if len(evidence.runs) else evidence.runs
-    return best_lines(runs, ["model", "size"])
+    return best_lines(evidence.runs.assign(size=_size(evidence.runs)), ["model", "size"])
 
 
 def _longest(evidence: Evidence, mixer: str) -> Estimate:
@@ -84,15 +83,10 @@ def _item(what: str, title: str, note: str) -> Item:
         what, title, "accuracy against length: KDA at least as good as Gated DeltaNet, Mamba2 falls behind",
         lines(_by_length, "size", "model", title=f"Kimi Linear: {what}", xlabel=UNITS[what]), partial(task_studies, what),
         (
-            Claim(
-                f"{what}-kda-not-below-gated-deltanet",
-                f"On the longest rows KDA is no more than {NOT_BELOW} below Gated DeltaNet",
-                partial(_beats, "gated_deltanet", -NOT_BELOW),
-            ),
-            Claim(
-                f"{what}-kda-beats-mamba2", f"On the longest rows KDA is at least {BETTER} better than Mamba2",
-                partial(_beats, "mamba2", BETTER),
-            ),
+            Claim(f"{what}-kda-not-below-gated-deltanet", f"On the longest rows KDA is no more than {NOT_BELOW} below Gated "
+                  "DeltaNet", partial(_beats, "gated_deltanet", -NOT_BELOW)),
+            Claim(f"{what}-kda-beats-mamba2", f"On the longest rows KDA is at least {BETTER} better than Mamba2",
+                  partial(_beats, "mamba2", BETTER)),
         ),
         {
             "tiny": f"{note} Rows of 16 and 32 tokens, width 32, at most 800 steps of 32, 2 rates, 2 seeds.",

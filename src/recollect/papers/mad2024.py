@@ -15,11 +15,10 @@ import numpy as np
 import pandas as pd
 
 from recollect.analysis.pooled import Pool, pool
-from recollect.figures.tables import table_figure
 from recollect.mixers.spec import MixerSpec
 from recollect.models.spec import ModelSpec
 from recollect.papers.estimates import Estimate, mean_of
-from recollect.papers.item import Drawing, Item, Paper
+from recollect.papers.item import Item, Paper, table
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.questions import Finding, at_least, every, exceeds
 from recollect.sources.mad2024 import SOURCE
@@ -161,24 +160,15 @@ def _narrow(mixer: Any) -> Any:
     return {**mixer, "heads": 4} if isinstance(mixer, dict) else mixer
 
 
-def table(runs: pd.DataFrame) -> pd.DataFrame:
+def accuracy_table(runs: pd.DataFrame) -> pd.DataFrame:
     """One row per model: its accuracy on each task, the score, and what papers report."""
     found = accuracies(runs)
-    if found.empty:
-        return pd.DataFrame(columns=["model", *TASKS, "score", "published"])
     wide = found.pivot_table(index="model", columns="task.kind", values="accuracy", sort=False)
     wide = wide.reindex(columns=list(TASKS))
     scores = score(found)
     kinds = dict(zip(runs["model"], runs["model.mixer"], strict=True))
     reported = [np.mean([*PUBLISHED.get(kinds[name], {}).values()] or [np.nan]) for name in wide.index]
     return wide.assign(score=[scores[name] for name in wide.index], published=reported).reset_index()
-
-
-def draw(evidence: Evidence, caption: str) -> Drawing:
-    """A table of accuracies."""
-    made = table(evidence.runs)
-    shown = made.rename(columns=lambda name: name.removeprefix("mad_"))
-    return table_figure(shown, "MAD: accuracies and score", caption), made
 
 
 def _accuracy(evidence: Evidence, mixer: str, task: str) -> Estimate:
@@ -204,37 +194,23 @@ def _worse(mixer: str, than: str, task: str, by: float, evidence: Evidence) -> F
 
 
 SCORE = Item(
-    "score",
-    "Accuracies on the six tasks, and the score",
-    "which mixers recall, copy, memorise and compress",
-    draw,
+    "score", "Accuracies on the six tasks, and the score", "which mixers recall, copy, memorise and compress",
+    table(
+        lambda evidence: accuracy_table(evidence.runs), "MAD: accuracies and score",
+        shown=lambda made: made.rename(columns=lambda name: name.removeprefix("mad_")),
+    ),
     score_studies,
     (
-        Claim(
-            "delta-rule-recalls",
-            f"DeltaNet and Gated DeltaNet reach {SOLVES} on in-context and noisy recall",
-            partial(_solves, ("deltanet", "gated_deltanet"), ("mad_recall", "mad_noisy")),
-        ),
-        Claim(
-            "attention-copies",
-            f"Attention reaches {SOLVES} on selective copying",
-            partial(_solves, ("attention",), ("mad_selective_copy",)),
-        ),
-        Claim(
-            "deltanet-memorises-less",
-            f"On memorization DeltaNet is at least {LESS} worse than attention",
-            partial(_worse, "deltanet", "attention", "mad_memorization", LESS),
-        ),
-        Claim(
-            "hyena-is-not-fuzzy",
-            f"On fuzzy recall Hyena is at least {LESS} worse than attention",
-            partial(_worse, "hyena", "attention", "mad_fuzzy", LESS),
-        ),
-        Claim(
-            "attention-is-less-fuzzy",
-            "On fuzzy recall attention is worse than DeltaNet",
-            partial(_worse, "attention", "deltanet", "mad_fuzzy", 0.0),
-        ),
+        Claim("delta-rule-recalls", f"DeltaNet and Gated DeltaNet reach {SOLVES} on in-context and noisy recall",
+              partial(_solves, ("deltanet", "gated_deltanet"), ("mad_recall", "mad_noisy"))),
+        Claim("attention-copies", f"Attention reaches {SOLVES} on selective copying",
+              partial(_solves, ("attention",), ("mad_selective_copy",))),
+        Claim("deltanet-memorises-less", f"On memorization DeltaNet is at least {LESS} worse than attention",
+              partial(_worse, "deltanet", "attention", "mad_memorization", LESS)),
+        Claim("hyena-is-not-fuzzy", f"On fuzzy recall Hyena is at least {LESS} worse than attention",
+              partial(_worse, "hyena", "attention", "mad_fuzzy", LESS)),
+        Claim("attention-is-less-fuzzy", "On fuzzy recall attention is worse than DeltaNet",
+              partial(_worse, "attention", "deltanet", "mad_fuzzy", 0.0)),
     ),
     {
         "tiny": "Six small tasks (rows of 8 to 32 tokens, vocabularies of 8 to 32), width 32, at most 600 steps of 32 fresh "
@@ -242,5 +218,5 @@ SCORE = Item(
         "medium": "The six baselines of the 66 settings, 100 epochs instead of 200, weight decay 0.1 only, 2 seeds.",
         "paper": "All 66 settings, one seed; published numbers are those of the papers named in PUBLISHED.",
     },
-)
+)  # fmt: skip
 PAPER = Paper(NAME, SOURCE.title, (SCORE,), ("tiny", "medium", "paper"), SOURCE.unknown)

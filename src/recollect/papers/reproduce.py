@@ -202,9 +202,7 @@ def _show(
     with written_whole(folder / f"{item.name}.csv") as draft:
         numbers.to_csv(draft, index=False, float_format="%.9g")  # the same digits on every machine
     about = {"paper": paper.name, "item": item.name}
-    trained = sorted(
-        {json.loads(text)["recollect"] for text in evidence.runs["versions"]} if len(evidence.runs) else ()
-    )
+    trained = sorted({json.loads(text)["recollect"] for text in evidence.runs["versions"]})
     made_by = {"command": command, "version": release(), "trained": trained}
     found = [judge(claim, evidence) for claim in item.claims]
     return [{**about, **dataclasses.asdict(one), "reason": reason(paper.name, one), **made_by} for one in found]

@@ -5,7 +5,6 @@ to -1 one layer of the delta rule can, and products of two and more steps track 
 """
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -14,7 +13,7 @@ from recollect.figures.panels import mean_and_range
 from recollect.models.spec import ModelSpec
 from recollect.papers.estimates import Estimate, NotEnough
 from recollect.papers.item import Draw, Item, Paper, lines
-from recollect.papers.judge import Claim, Evidence, Scale, claim, claims
+from recollect.papers.judge import Claim, Evidence, Scale, claims
 from recollect.papers.questions import Finding, at_least, at_most, exceeds
 from recollect.sources.statetracking2025 import SOURCE
 from recollect.study.spec import Study
@@ -37,10 +36,6 @@ TRAIN: dict[Scale, Fields] = {
 }  # fmt: skip
 """How the items are trained; at `tiny` each has rates of its own."""
 LONGER = "final.tests.0.accuracy"
-
-
-def _study(name: str, scale: Scale, task: Fields, test: Fields, models: list[Fields], train: Fields) -> Study:
-    return Study(name=f"{NAME}.{name}.{scale}", task=task, tests=[test], model=models, train=train)
 
 
 def _model(mixer: Any, scale: Scale, layers: int = 1) -> Fields:
@@ -73,8 +68,7 @@ def _drawn(title: str, panel: str) -> Draw:
     def by_rate(evidence: Evidence) -> pd.DataFrame:
         rows = {"trained length": evidence, "four times as long": on_longer_rows(evidence)}
         runs = pd.concat([one.runs.assign(rows=name) for name, one in rows.items()], ignore_index=True)
-        if len(runs):
-            runs["panel"] = [f"{row[panel]}, {row['rows']}" for row in runs.to_dict("records")]
+        runs["panel"] = [f"{row[panel]}, {row['rows']}" for row in runs.to_dict("records")]
         return mean_and_range(runs, [panel, "panel", "rows", "model", "train.lr"])
 
     note = "Band: lowest to highest seed."
@@ -97,7 +91,8 @@ def parity_studies(scale: Scale) -> list[Study]:
     task = {"kind": "parity", "length": length, "labels": labels}
     test = {"kind": "parity", "min_length": TIMES * length, "length": TIMES * length}
     models = [_model(mixer, scale, layers) for mixer in (NEGATIVE, *WITHOUT)]
-    return [_study("parity", scale, task, test, models, {"lr": [1e-2, 3e-2], **TRAIN[scale]})]
+    train = {"lr": [1e-2, 3e-2], **TRAIN[scale]}
+    return [Study(name=f"{NAME}.parity.{scale}", task=task, tests=[test], model=models, train=train)]
 
 
 def _negative(evidence: Evidence) -> Estimate:
@@ -111,18 +106,12 @@ def _does_not_count(mixer: str, evidence: Evidence) -> Finding:
 
 
 PARITY = Item(
-    "parity",
-    "Parity",
+    "parity", "Parity",
     "DeltaNet counts modulo 2 on strings four times as long as any it was trained on only where its beta goes up to 2",
-    _drawn("Parity", "task.kind"),
-    parity_studies,
+    _drawn("Parity", "task.kind"), parity_studies,
     (
-        Claim(
-            "negative-eigenvalues-count",
-            f"DeltaNet with beta up to 2 reaches {SOLVES} on strings {TIMES} times as long as the longest trained",
-            lambda evidence: at_least(_negative(evidence), SOLVES),
-            DECIDED,
-        ),
+        Claim("negative-eigenvalues-count", f"DeltaNet with beta up to 2 reaches {SOLVES} on strings {TIMES} times as long as "
+              "the longest trained", lambda e: at_least(_negative(e), SOLVES), DECIDED),
         *_does_not_count,
     ),
     {
@@ -132,7 +121,7 @@ PARITY = Item(
         "medium": "Tested at 160 bits; two layers without MLPs, width 128, 3,000 steps of 256, 2 rates, 3 seeds, float32.",
         "paper": "Tested at 160 bits; two layers without MLPs, width 128, 5 rates, 3 seeds.",
     },
-)
+)  # fmt: skip
 
 
 def arithmetic_studies(scale: Scale) -> list[Study]:
@@ -143,23 +132,18 @@ def arithmetic_studies(scale: Scale) -> list[Study]:
     task = {"kind": "modular", "modulus": modulus, "length": length}
     test = {**task, "min_length": TIMES * length - 1, "length": TIMES * length - 1}  # an odd number of tokens
     models = [_model(mixer, scale, 2) for mixer in (NEGATIVE, "deltanet", "mamba")]
-    return [_study("arithmetic", scale, task, test, models, {"lr": [3e-3, 1e-2], **TRAIN[scale]})]
+    train = {"lr": [3e-3, 1e-2], **TRAIN[scale]}
+    return [Study(name=f"{NAME}.arithmetic.{scale}", task=task, tests=[test], model=models, train=train)]
 
 
 ARITHMETIC = Item(
-    "arithmetic",
-    "Modular arithmetic without brackets",
+    "arithmetic", "Modular arithmetic without brackets",
     "with beta up to 2 DeltaNet computes longer expressions than it was trained on better than with beta up to 1",
-    _drawn("Modular arithmetic without brackets", "task.kind"),
-    arithmetic_studies,
+    _drawn("Modular arithmetic without brackets", "task.kind"), arithmetic_studies,
     (
-        Claim(
-            "arithmetic-needs-negative-eigenvalues",
-            f"On expressions {TIMES} times as long as the longest trained DeltaNet with beta up to 2 is at least {BETTER} "
-            "better than with beta up to 1",
-            lambda e: exceeds(_negative(e), _longer(e, "deltanet", "deltanet, beta up to 1"), by=BETTER),
-            DECIDED,
-        ),
+        Claim("arithmetic-needs-negative-eigenvalues", f"On expressions {TIMES} times as long as the longest trained DeltaNet "
+              f"with beta up to 2 is at least {BETTER} better than with beta up to 1",
+              lambda e: exceeds(_negative(e), _longer(e, "deltanet", "deltanet, beta up to 1"), by=BETTER), DECIDED),
     ),
     {
         "tiny": "Modulo 3, expressions of 3 to 9 tokens, tested at 35; two layers without MLPs, width 32, 1,500 steps of 64 "
@@ -168,7 +152,7 @@ ARITHMETIC = Item(
         "2 rates, 3 seeds, float32.",
         "paper": "Tested at 155 tokens; two layers without MLPs, width 128, 3 seeds.",
     },
-)
+)  # fmt: skip
 
 WORD = {"tiny": 16, "medium": 128, "paper": 128}
 WORD_TRAIN: dict[Scale, Fields] = {
@@ -201,7 +185,8 @@ def group_studies(scale: Scale) -> list[Study]:
             models += [_model(_product(2, scale, beta_max=1.0), scale), _model("attention", scale, 2)]
         task = {"kind": "words", "group": group, "length": WORD[scale]}
         test = {**task, "length": TIMES * WORD[scale], "after": WORD[scale]}
-        studies.append(_study(group, scale, task, test, models, TRAIN[scale] | WORD_TRAIN[scale]))
+        train = TRAIN[scale] | WORD_TRAIN[scale]
+        studies.append(Study(name=f"{NAME}.{group}.{scale}", task=task, tests=[test], model=models, train=train))
     return studies
 
 
@@ -219,66 +204,42 @@ def _steps(evidence: Evidence, group: str, steps: int, **options: Any) -> Estima
     return _longer(evidence, mixer, f"{group}, {steps} steps, {limit}", group=group)
 
 
+@claims("solves-{name}", ENOUGH, DECIDED)
 def _solves(group: str, evidence: Evidence) -> Finding:
+    """One layer of DeltaProduct with {words} steps and beta up to 2 reaches {SOLVES} on {title} at the trained length"""
     mixer = _tried(evidence, group, ENOUGH[group])
     runs = evidence.where(model=ModelSpec(mixer=mixer).title, group=group)
     return at_least(evidence.best(runs, f"{group}, {ENOUGH[group]} steps, trained length"), SOLVES)
 
 
+@claims("{name}-holds-beyond", ENOUGH, DECIDED)
 def _holds_beyond(group: str, evidence: Evidence) -> Finding:
+    """On {title} it reaches {SOLVES} beyond the trained length, up to {TIMES} times it"""
     return at_least(_steps(evidence, group, ENOUGH[group]), SOLVES)
 
 
+@claims("{name}-needs-steps", ENOUGH, DECIDED)
 def _needs_steps(group: str, evidence: Evidence) -> Finding:
+    """On {title} beyond the trained length {words} steps are at least {BETTER} better than one"""
     return exceeds(_steps(evidence, group, ENOUGH[group]), _steps(evidence, group, 1), by=BETTER)
 
 
-@claim("attention-fails-beyond", DECIDED)
 def _attention_fails(evidence: Evidence) -> Finding:
-    """Two layers of attention have a scaled accuracy of at most {SCALED} on S3 beyond the trained length"""
     chance = 1 / 6
     return at_most(_longer(evidence, "attention", "attention, s3", group="s3"), chance + SCALED * (1 - chance))
 
 
-BY_GROUP = {
-    "solves-{group}": (
-        "One layer of DeltaProduct with {steps} steps and beta up to 2 reaches {solves} on {name} at the trained length",
-        _solves,
-    ),
-    "{group}-holds-beyond": (
-        "On {name} it reaches {solves} beyond the trained length, up to {times} times it",
-        _holds_beyond,
-    ),
-    "{group}-needs-steps": (
-        "On {name} beyond the trained length {steps} steps are at least {better} better than one",
-        _needs_steps,
-    ),
-}
-"""Claims about each group: name, sentence and test."""
 WORDS = Item(
-    "groups",
-    "Word problems of groups",
+    "groups", "Word problems of groups",
     "one layer of DeltaProduct tracks S3, S4 and A5 with two steps per token and S5 with four",
-    _drawn("Word problems of groups", "task.group"),
-    group_studies,
+    _drawn("Word problems of groups", "task.group"), group_studies,
     (
-        *(
-            Claim(
-                name.format(group=group),
-                says.format(name=group.upper(), steps=steps, solves=SOLVES, times=TIMES, better=BETTER),
-                partial(test, group),
-                DECIDED,
-            )
-            for name, (says, test) in BY_GROUP.items()
-            for group, steps in ENOUGH.items()
-        ),
-        Claim(
-            "s3-needs-negative-eigenvalues",
-            f"On S3 beyond the trained length two steps with beta up to 2 are at least {BETTER} better than with beta up to 1",
-            lambda e: exceeds(_steps(e, "s3", 2), _steps(e, "s3", 2, beta_max=1.0), by=BETTER),
-            DECIDED,
-        ),
-        _attention_fails,
+        *_solves, *_holds_beyond, *_needs_steps,
+        Claim("s3-needs-negative-eigenvalues", "On S3 beyond the trained length two steps with beta up to 2 are at least "
+              f"{BETTER} better than with beta up to 1",
+              lambda e: exceeds(_steps(e, "s3", 2), _steps(e, "s3", 2, beta_max=1.0), by=BETTER), DECIDED),
+        Claim("attention-fails-beyond", f"Two layers of attention have a scaled accuracy of at most {SCALED} on S3 beyond the "
+              "trained length", _attention_fails, DECIDED),
     ),
     {
         "tiny": "S3 only; words of 16 elements, tested on the elements 17 to 64; width 32, 2 heads, 1,500 steps of 64 fresh "
@@ -288,5 +249,5 @@ WORDS = Item(
         "float32. The paper: 100 epochs over 100,000 rows in batches of 2,048.",
         "paper": "Width 128; DeltaProduct states neither the width nor the schedule.",
     },
-)
+)  # fmt: skip
 PAPER = Paper(NAME, SOURCE.title, (PARITY, ARITHMETIC, WORDS), ("tiny", "medium", "paper"), SOURCE.unknown)

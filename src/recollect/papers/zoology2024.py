@@ -15,7 +15,7 @@ from recollect.analysis.groups import groups
 from recollect.analysis.rates import at_best_rate
 from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES
 from recollect.inspect.sizes import state_sizes
-from recollect.papers.estimates import Estimate, NotEnough, mean_of
+from recollect.papers.estimates import Estimate, mean_of
 from recollect.papers.item import Item, Paper, best_lines, lines
 from recollect.papers.judge import Evidence, Scale, claim
 from recollect.papers.questions import Finding, at_least, every, exceeds
@@ -125,7 +125,7 @@ def _attention_solves(evidence: Evidence) -> Finding:
 @claim("gated-fall-short")
 def _gated_fall_short(evidence: Evidence) -> Finding:
     """In the longest setting at the smallest width, attention is at least {BETTER} better than each of H3, Hyena and RWKV"""
-    length, width = max(evidence.runs["task.length"], default=0), min(evidence.runs["model.width"], default=0)
+    length, width = max(evidence.runs["task.length"]), min(evidence.runs["model.width"])
 
     def accuracy(kind: str) -> Estimate:
         return evidence.best(evidence.where(**{"model.mixer": kind}, length=length, width=width), kind)
@@ -158,8 +158,6 @@ def tradeoff_studies(scale: Scale) -> list[Study]:
 def _with_state(evidence: Evidence) -> pd.DataFrame:
     """The runs with the size of their state, their accuracy being the mean over the tests."""
     runs = evidence.runs
-    if runs.empty:
-        return runs
     sizes = state_sizes(run for study in tradeoff_studies(evidence.scale) for run in study.runs())
     tests = [name for name in runs if name.startswith("final.tests.") and name.endswith(".accuracy")]
     accuracy = runs[tests].mean(axis=1) if tests else runs["accuracy"]
@@ -176,8 +174,6 @@ def _rises_with_state(evidence: Evidence) -> Finding:
     """Over recurrent models and widths, accuracy at the best rate has a rank correlation of at least {RISES} with state
     size"""
     runs = _with_state(evidence)
-    if runs.empty:
-        raise NotEnough("no run has ended")
     recurrent = runs.loc[runs["model.mixer"] != "attention"]
     correlations = []
     for _, one in recurrent.groupby("train.seed"):
@@ -190,7 +186,7 @@ def _rises_with_state(evidence: Evidence) -> Finding:
 def _attention_leads(evidence: Evidence) -> Finding:
     """At the largest width, attention is no more than {NOT_BELOW} below any recurrent model"""
     evidence = replace(evidence, runs=_with_state(evidence))
-    width = max(evidence.runs["model.width"], default=0)
+    width = max(evidence.runs["model.width"])
     attention = evidence.best(evidence.where(**{"model.mixer": "attention"}, width=width), "attention")
     others = dict.fromkeys(evidence.where(width=width).loc[lambda runs: runs["model.mixer"] != "attention", "model"])
 

@@ -113,12 +113,9 @@ def _drawn(view: View, frames: Frames) -> dict[str, Any]:
     """The axes of parallel coordinates, and of a view that the page cannot draw itself its figures."""
     if isinstance(view, Parallel):
         fields = list(view.table(frames, {"y": "accuracy"}).columns[1:-1])
-        found = {name: axis(frames.runs[name], name, name not in fields) for name in (*fields, *measures(frames.runs))}
-        return {
-            "fields": fields,
-            "axes": {name: _plain(about) for name, about in found.items()},
-            "layout": {"margin": MARGIN},
-        }
+        named = (*fields, *measures(frames.runs))
+        found = {name: _plain(axis(frames.runs[name], name, name not in fields)) for name in named}
+        return {"fields": fields, "axes": found, "layout": {"margin": MARGIN}}
     if view.kind != "figure":
         return {}
     first = view.choices(frames)[0]

@@ -63,18 +63,8 @@ class Content:
         runs = self.stored
         if runs.empty:
             return {}
-        columns = (
-            "id",
-            "study",
-            "configuration",
-            "model",
-            "status",
-            "accuracy",
-            "train.lr",
-            "train.seed",
-            *varying(runs),
-        )
-        shown = dict.fromkeys((*columns, *measures(runs), "parameters", "state_size"))
+        first = ("id", "study", "configuration", "model", "status", "accuracy", "train.lr", "train.seed")
+        shown = dict.fromkeys((*first, *varying(runs), *measures(runs), "parameters", "state_size"))
         columns = {name: [finite(value) for value in runs[name].tolist()] for name in shown if name in runs}
         return columns | {
             "at_best": self.frames.runs["at_best"].astype(int).tolist(),

@@ -36,11 +36,8 @@ def curve_points(store: Store, runs: Frame) -> tuple[Frame, dict[str, str], str]
     first = {}
     for _, group in chosen.drop_duplicates("id").groupby(["study", "configuration"], sort=False):
         first |= dict.fromkeys(group["id"], group["id"].iloc[0])
-    return (
-        aggregated(points, first),
-        first,
-        f"{note}Of {len(runs)} runs: only those at the best learning rates, taken together.",
-    )
+    note += f"Of {len(runs)} runs: only those at the best learning rates, taken together."
+    return aggregated(points, first), first, note
 
 
 def thinned(points: Frame, most: int) -> Frame:

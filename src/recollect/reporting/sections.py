@@ -76,16 +76,9 @@ def question(study: dict[str, Any]) -> str:
 def study_section(study: dict[str, Any], alone: bool) -> str:
     """The description of one study; the head of the page has the question of one that is `alone`."""
     none = "" if study["ended"] else "<p>No run of this study has ended yet.</p>"
-    body = (
-        ("" if alone else question(study))
-        + none
-        + _failures(study)
-        + _specification(study)
-        + _provenance(study["provenance"])
-    )
-    return (
-        f'<section class="study" data-study="{escape(study["name"])}"><h2>{escape(study["name"])}</h2>{body}</section>'
-    )
+    asked, name = "" if alone else question(study), escape(study["name"])
+    body = f"{asked}{none}{_failures(study)}{_specification(study)}{_provenance(study['provenance'])}"
+    return f'<section class="study" data-study="{name}"><h2>{name}</h2>{body}</section>'
 
 
 def _failures(study: dict[str, Any]) -> str:

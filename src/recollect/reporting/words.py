@@ -17,11 +17,8 @@ def question(runs: dict[str, list[Any]], given: dict[str, Any]) -> str:
     labels, rates, seeds = (list(dict.fromkeys(runs[c])) for c in ("configuration", "train.lr", "train.seed"))
     who = f"does {labels[0]}" if len(labels) == 1 else f"do {len(labels)} configurations"
     where = f"{_values(runs['task.kind'])} ({settings})" if settings else _values(runs["task.kind"])
-    at = (
-        f"at learning rate {_values(rates)}"
-        if len(rates) == 1
-        else f"over {len(rates)} learning rates ({_values(rates)})"
-    )
+    few = f"at learning rate {_values(rates)}"
+    at = few if len(rates) == 1 else f"over {len(rates)} learning rates ({_values(rates)})"
     return f"How well {who} recall on {where}, {at} with {len(seeds)} seed{'s' if len(seeds) > 1 else ''}?"
 
 

@@ -44,17 +44,8 @@ def progress_table(parts: list[ConfigurationProgress]) -> Any:
     if not parts:
         return html.P("Choose a study.", className="soft")
     several = len({part.study for part in parts}) > 1
-    heads = [
-        "configuration",
-        *(["study"] if several else []),
-        "runs",
-        "steps",
-        "best accuracy",
-        "at rate",
-        "training",
-        "diverged",
-        "failed",
-    ]
+    study = ["study"] if several else []
+    heads = ["configuration", *study, "runs", "steps", "best accuracy", "at rate", "training", "diverged", "failed"]
     rows = []
     for part in parts[:MOST]:
         share = (part.steps_done / part.steps) if part.steps else part.ended / max(part.runs, 1)
@@ -62,17 +53,8 @@ def progress_table(parts: list[ConfigurationProgress]) -> Any:
         best = "–" if part.best_accuracy is None else f"{part.best_accuracy:.3f}"
         rate = "–" if part.best_lr is None else f"{part.best_lr:.3g}"
         counts = [str(count) if count else "" for count in (part.begun, part.diverged, part.failed)]
-        rows.append(
-            [
-                part.configuration,
-                *([part.study] if several else []),
-                f"{part.ended} of {part.runs}",
-                bar,
-                best,
-                rate,
-                *counts,
-            ]
-        )
+        named = [part.configuration, part.study] if several else [part.configuration]
+        rows.append([*named, f"{part.ended} of {part.runs}", bar, best, rate, *counts])
     body = [html.Tr([html.Td(cell) for cell in row]) for row in rows]
     more = [html.P(f"{len(parts) - MOST} more configurations.", className="soft")] if len(parts) > MOST else []
     return html.Div([html.Table([html.Thead(html.Tr([html.Th(head) for head in heads])), html.Tbody(body)]), *more])

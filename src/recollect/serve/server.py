@@ -35,9 +35,8 @@ def serve(
     for path in paths:
         Store(path)  # refuses what is not there or is no store
     live = Live(paths)
-    threading.Thread(
-        target=warm, args=[live], daemon=True
-    ).start()  # a large store takes a while, and so does opening a browser
+    # a large store takes a while, and so does opening a browser
+    threading.Thread(target=warm, args=[live], daemon=True).start()
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     try:
         server = make_server(host, port, make_app(live, host, token).server, threaded=True)

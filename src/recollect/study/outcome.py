@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from recollect.analysis.summary import at_best_rate, summary
+from recollect.analysis.rates import at_best
+from recollect.analysis.summary import summary
 from recollect.analysis.window import windows
 from recollect.store import frames
 from recollect.store.store import Store
@@ -64,7 +65,7 @@ class Outcome:
     def summary(self, threshold: float | None = None) -> pd.DataFrame:
         """One row per configuration: best rate, accuracy, window with its interval, steps to learn, state size, parameters."""
         runs = self.results("all")
-        curves = frames.curves_frame(self.store, runs=list(at_best_rate(runs)["id"])) if len(runs) else runs
+        curves = frames.curves_frame(self.store, runs=list(runs.loc[at_best(runs), "id"])) if len(runs) else runs
         return summary(runs, curves, self.threshold if threshold is None else threshold)
 
     def curves(self) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from recollect.analysis.columns import where
-from recollect.analysis.summary import at_best_rate
+from recollect.analysis.rates import at_best
 from recollect.analysis.summary import summary as of_frames
 from recollect.analysis.window import THRESHOLD
 from recollect.spec import SpecError
@@ -32,7 +32,7 @@ def summary(
     runs = runs_frame(store, study)
     if runs.empty or (runs := where(runs, conditions)).empty:
         return pd.DataFrame()
-    curves = curves_frame(store, runs=list(at_best_rate(runs)["id"]))
+    curves = curves_frame(store, runs=list(runs.loc[at_best(runs), "id"]))
     return of_frames(runs, curves, threshold_of(store, study) if threshold is None else threshold)
 
 

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import pandas as pd
 import plotly.graph_objects as go
 
-from recollect.analysis.groups import groups
-from recollect.analysis.rates import best_rate, with_accuracy
+from recollect.analysis.rates import at_best, with_accuracy
 from recollect.analysis.window import THRESHOLD
 from recollect.spec import SpecError, nearest
 from recollect.views.frame import Frame
@@ -41,11 +40,7 @@ def prepared(runs: Frame) -> Frame:
     if runs.empty or "at_best" in runs:
         return runs
     known: Frame = (runs if "study" in runs else runs.assign(study="")).reset_index(drop=True)
-    at_best = pd.Series(False, known.index)
-    group: Frame
-    for _, group in groups(known, ["study", "configuration"]):
-        at_best[group.index[group["train.lr"] == best_rate(group)]] = True
-    return with_accuracy(known).assign(at_best=at_best)
+    return with_accuracy(known).assign(at_best=at_best(known, ["study", "configuration"]))
 
 
 @dataclass(frozen=True)

@@ -75,11 +75,7 @@ def mean_curves(points: Frame, ended: set[str], y: str) -> Frame:
         values = own.pivot(index="x", columns="run", values=y).sort_index().ffill()
         for run in [run for run in values if run not in ended]:
             values.loc[values.index > last[run], run] = np.nan
-        summary = {
-            "mean": values.mean(axis=1),
-            "low": values.min(axis=1),
-            "high": values.max(axis=1),
-            "count": values.count(axis=1),
-        }
-        parts.append(pd.DataFrame({"line": line, "x": values.index, **summary}).dropna())
+        ends = {"mean": values.mean(axis=1), "low": values.min(axis=1), "high": values.max(axis=1)}
+        table = pd.DataFrame({"line": line, "x": values.index, **ends, "count": values.count(axis=1)})
+        parts.append(table.dropna())
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=LINES)

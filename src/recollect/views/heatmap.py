@@ -20,9 +20,9 @@ class Heatmap(View):
 
     def choices(self, frames: Frames) -> list[Choice]:
         fields = [] if frames.runs.empty else groupings(frames.runs)
-        if len([name for name in fields if frames.runs[name].nunique(dropna=False) > 1]) < 1:
-            return []
         several = [name for name in fields if frames.runs[name].nunique(dropna=False) > 1]
+        if not several:
+            return []
         fields = [*several, *(name for name in fields if name not in several), "train.seed"]
         x = "train.lr" if "train.lr" in several else next((name for name in several if name != fields[0]), fields[-1])
         rate = Choice("rate", "learning rate", {"all": "all", "best": "best of each"}, "all")
@@ -46,8 +46,6 @@ class Heatmap(View):
 
 def order(value: object) -> tuple:
     """What values of a field are sorted by: numbers, then texts, then what is missing."""
-    return (
-        (0, value, "")
-        if isinstance(value, int | float) and value == value
-        else (1 if value == value else 2, 0, str(value))
-    )
+    if value != value:
+        return 2, 0, str(value)
+    return (0, value, "") if isinstance(value, int | float) else (1, 0, str(value))

@@ -24,12 +24,8 @@ class Mixing(View):
         return own.pivot_table(index="token", columns="reads", values="size")
 
     def draw(self, table: Frame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
-        figure = grid_figure(table, "reads", "token", "size", False)
-        return (
-            figure.update_traces(xgap=0, ygap=0)
-            .update_yaxes(scaleanchor="x", constrain="domain")
-            .update_xaxes(constrain="domain")
-        )
+        figure = grid_figure(table, "reads", "token", "size", False).update_traces(xgap=0, ygap=0)
+        return figure.update_yaxes(scaleanchor="x", constrain="domain").update_xaxes(constrain="domain")
 
     def caption(self, frames: Frames) -> str:
         return "How much a token (row) reads of each earlier one (column), in one row of the task: mean over heads or channels."

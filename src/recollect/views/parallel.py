@@ -56,19 +56,15 @@ def axis(values: Frame, name: str, measured: bool) -> dict:
             "label": label,
             "values": codes,
             "tickvals": list(range(len(names))),
-            "ticktext": [_short(n) for n in names],
+            "ticktext": list(map(_short, names)),
         }
     known = np.sort(values.dropna().unique())
     if measured or not logarithmic(values):
         few = {"tickvals": known} if len(known) <= 12 and not measured else {}
         return {"label": label, "values": values} | few | ({"range": [0, 1]} if is_share(name) else {})
     ticks = known if len(known) <= 8 else known[[0, -1]]
-    return {
-        "label": label,
-        "values": np.log10(values),
-        "tickvals": np.log10(ticks),
-        "ticktext": [value_text(v) for v in ticks.tolist()],
-    }
+    texts = [value_text(v) for v in ticks.tolist()]
+    return {"label": label, "values": np.log10(values), "tickvals": np.log10(ticks), "ticktext": texts}
 
 
 def _short(name: str) -> str:

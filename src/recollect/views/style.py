@@ -41,12 +41,9 @@ def looks(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
     for i, label in enumerate(labels):
         k = seen[mixer_of(label)] = seen.get(mixer_of(label), -1) + 1
         colour = number[mixer_of(label)] + (i if len(names) == 1 else 0)
-        look = {
-            "dash": DASHES[k % len(DASHES)],
-            "symbol": MARKERS[k % len(MARKERS)],
-            "opacity": max(0.7, 1 - 0.1 * k),
-        }
-        found[label] = {"colour": colour % len(ALL_COLOURS), **look, **({"opacity": 1.0} if len(names) == 1 else {})}
+        look = {"dash": DASHES[k % len(DASHES)], "symbol": MARKERS[k % len(MARKERS)]}
+        opacity = 1.0 if len(names) == 1 else max(0.7, 1 - 0.1 * k)
+        found[label] = {"colour": colour % len(ALL_COLOURS), **look, "opacity": opacity}
     return found
 
 

@@ -51,18 +51,14 @@ class Window(View):
 
 def rules(rates: Frame, threshold: float) -> list[dict[str, Any]]:
     """The threshold as a line, and so the rates of Zoology that lie within those tried."""
-    solved = {
-        "type": "line",
-        "xref": "paper",
-        "x0": 0,
-        "x1": 1,
-        "y0": threshold,
-        "y1": threshold,
-        "line": {"dash": "dot"},
-    }
-    upright = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "line": {"dash": "2px,4px"}, "opacity": 0.6}
+
+    def rule(axis: str, at: float, dash: str, **look: Any) -> dict[str, Any]:
+        other = "y" if axis == "x" else "x"
+        ends = {f"{axis}0": at, f"{axis}1": at, f"{other}ref": "paper", f"{other}0": 0, f"{other}1": 1}
+        return {"type": "line", **ends, "line": {"dash": dash}, **look}
+
     within = [rate for rate in ZOOLOGY_RATES if len(rates) and rates.min() <= 1.1 * rate and rate <= 1.1 * rates.max()]
-    return [solved, *({**upright, "x0": rate, "x1": rate} for rate in within)]
+    return [rule("y", threshold, "dot"), *(rule("x", rate, "2px,4px", opacity=0.6) for rate in within)]
 
 
 def about(decades: float, low: float, high: float) -> str:

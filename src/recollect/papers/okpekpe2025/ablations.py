@@ -16,21 +16,10 @@ from recollect.models.diagram import diagram
 from recollect.models.spec import ModelSpec
 from recollect.papers.estimates import NotEnough, best
 from recollect.papers.item import Drawing, Item, table
-from recollect.papers.judge import Claim, Evidence, Scale, claim, claims
+from recollect.papers.judge import Claim, Evidence, Scale, claims
+from recollect.papers.okpekpe2025 import settings
 from recollect.papers.okpekpe2025.cells import PRINTED, best_in_cells, cells, pairs, printed
-from recollect.papers.okpekpe2025.settings import (
-    ABLATION_WIDTH,
-    FINE,
-    FIVE_SEEDS,
-    LARGER_BATCH,
-    SETTINGS,
-    THREE_RATES,
-    differs,
-    model,
-    rates_at,
-    study,
-    study_of,
-)  # fmt: skip
+from recollect.papers.okpekpe2025.settings import differs, model, rates_at, study, study_of
 from recollect.papers.okpekpe2025.widths import ONE_PAIR, one_pair
 from recollect.papers.questions import Finding, any_of, at_least, at_most, every, within
 from recollect.study.spec import Study
@@ -61,21 +50,23 @@ IN_TABLE_2 = [title for title in MODELS if title not in ("attention(conv=k)", "a
 
 def ablation_studies(scale: Scale) -> list[Study]:
     """The nine one-layer models of Table 3."""
-    width, settings = ABLATION_WIDTH[scale], [HARDEST[scale]]
+    width, tasks = settings.ABLATION_WIDTH[scale], [HARDEST[scale]]
     if scale == "medium":
         easy, hard = ([MODELS[name][1] for name in MODELS if (name in HARD) == is_hard] for is_hard in (False, True))
         return [
-            study("ablations", scale, easy, width, 1, settings, rates=THREE_RATES),
-            study("ablations-hard", scale, hard, width, 1, settings, rates=HARD_RATES),
+            study("ablations", scale, easy, width, 1, tasks, rates=settings.THREE_RATES),
+            study("ablations-hard", scale, hard, width, 1, tasks, rates=HARD_RATES),
         ]
-    rates = {"tiny": FINE["tiny"][4:9], "paper": FINE["paper"]}.get(scale) or FINE[scale][3:9]
+    rates = {"tiny": settings.FINE["tiny"][4:9], "paper": settings.FINE["paper"]}.get(scale) or settings.FINE[scale][
+        3:9
+    ]
     mixers = [mixer for _, mixer, _ in MODELS.values()]
-    return [study("ablations", scale, mixers, width, 1, settings, rates=rates, **LARGER_BATCH[scale])]
+    return [study("ablations", scale, mixers, width, 1, tasks, rates=rates, **settings.LARGER_BATCH[scale])]
 
 
 def _percentages(titles: list[str], evidence: Evidence) -> pd.DataFrame:
     """The paper's percentages beside ours."""
-    found = at_best_rate(evidence.runs, ["model"]).set_index("model").to_dict("index") if len(evidence.runs) else {}
+    found = at_best_rate(evidence.runs, ["model"]).set_index("model").to_dict("index")
     rows = []
     for name in titles:
         row = found.get(name, {})
@@ -133,7 +124,12 @@ TABLE3 = Item(
     _claims([name for name in MODELS if name not in IN_TABLE_2]), differs(**_UNSTATED),
 )  # fmt: skip
 
-TRIED = {"tiny": FINE["tiny"][6:9], "small": FINE["small"][3:8:2], "medium": THREE_RATES[1:], "paper": None}
+TRIED = {
+    "tiny": settings.FINE["tiny"][6:9],
+    "small": settings.FINE["small"][3:8:2],
+    "medium": settings.THREE_RATES[1:],
+    "paper": None,
+}
 """Rates of Table 4 and of the control: at the smaller scales those around Mamba's best."""
 POSITIONS = {"none": "none", "sinusoidal": "absolute", "relative": "relative", "learned": "learned"}
 """Our names, and the paper's."""
@@ -144,7 +140,9 @@ def table4_studies(scale: Scale) -> list[Study]:
     """Four recurrent models with four kinds of positions; the smaller scales try the rates at which they are best."""
     models = [model(mixer, scale, POSITIONS_WIDTH[scale], 1, positions=list(POSITIONS)) for mixer in WITH_POSITIONS]
     more = (
-        {"epochs": 20, "rates": rates_at(8, 10), "seed": FIVE_SEEDS} if scale == "medium" else {"rates": TRIED[scale]}
+        {"epochs": 20, "rates": rates_at(8, 10), "seed": settings.FIVE_SEEDS}
+        if scale == "medium"
+        else {"rates": TRIED[scale]}
     )
     return [study_of("positions", scale, models, [HARDEST[scale]], **more)]
 
@@ -192,34 +190,22 @@ CONTROLLED = ["deltanet", "mamba"]
 def variant_studies(scale: Scale) -> list[Study]:
     """Two one-layer models that solve, on both variants, at the rates where they do."""
     both = {"variant": ["clean", "zoology"]}
-    width, settings = ABLATION_WIDTH[scale], SETTINGS[scale][-1:]
-    return [study("variants", scale, CONTROLLED, width, 1, settings, task=both, rates=TRIED[scale])]
+    width, tasks = settings.ABLATION_WIDTH[scale], settings.SETTINGS[scale][-1:]
+    return [study("variants", scale, CONTROLLED, width, 1, tasks, task=both, rates=TRIED[scale])]
 
 
-def _by_variant(evidence: Evidence) -> pd.DataFrame:
-    """Accuracy at the best rate on each variant."""
-    by = ["model", "task.variant"]
-    return at_best_rate(evidence.runs, by) if len(evidence.runs) else pd.DataFrame(columns=by)
-
-
-@claim("variants-agree", ("small", "medium", "paper"))
-def _same_on_both(evidence: Evidence) -> Finding:
-    """1-layer DeltaNet and Mamba differ by at most {SAME_VARIANT} between MQAR's clean variant and the released
-    generator's"""
-
-    def same(name: str) -> Finding:
-        clean, released = (
-            evidence.best(evidence.where(model=name, variant=v), f"{name}, {v}") for v in ("clean", "zoology")
-        )
-        return within(clean, released, margin=SAME_VARIANT)
-
-    return every(CONTROLLED, same)
+def _same_on_both(evidence: Evidence, name: str) -> Finding:
+    found = (evidence.best(evidence.where(model=name, variant=v), f"{name}, {v}") for v in ("clean", "zoology"))
+    return within(*found, margin=SAME_VARIANT)
 
 
 VARIANTS = Item(
     "variants", "Control: MQAR's two variants", "keys queried in the order of the released generator, or in any order",
-    table(_by_variant, "Control: the two variants of MQAR"), variant_studies,
-    (_same_on_both,),
+    table(lambda e: at_best_rate(e.runs, ["model", "task.variant"]), "Control: the two variants of MQAR"), variant_studies,
+    (
+        Claim("variants-agree", f"1-layer DeltaNet and Mamba differ by at most {SAME_VARIANT} between MQAR's clean variant and "
+              "the released generator's", lambda e: every(CONTROLLED, partial(_same_on_both, e)), ("small", "medium", "paper")),
+    ),
     differs(
         "Not in the paper.", tiny="Not in the paper; three rates.", small="Not in the paper; three rates.",
         medium="Not in the paper; width 128, two rates.",

@@ -4,39 +4,39 @@
 evaluated at their last step, at their best measurement, and as if training had ended at 99 %. See also `readings.py`.
 """
 
+from functools import partial
+from typing import Any
+
 import pandas as pd
 
 from recollect.analysis.window import ZOOLOGY_RATES, windows
-from recollect.figures.panels import lines_figure, mean_and_range
+from recollect.figures.panels import mean_and_range
 from recollect.papers.estimates import Estimate, NotEnough
-from recollect.papers.item import Drawing, Item
+from recollect.papers.item import Item, lines
 from recollect.papers.judge import Claim, Evidence, Scale, where
+from recollect.papers.okpekpe2025 import settings
 from recollect.papers.okpekpe2025.cells import PRINTED
-from recollect.papers.okpekpe2025.settings import (
-    ABLATION_WIDTH,
-    ABOVE,
-    FINE,
-    FOUR_RATES,
-    SETTINGS,
-    TINY_WINDOWS,
-    TWO_LAYERS_TINY,
-    differs,
-    model,
-    rates_at,
-    study_of,
-    tiny_text,
-)
+from recollect.papers.okpekpe2025.settings import differs, model, rates_at, study_of, tiny_text
 from recollect.papers.okpekpe2025.windows import WIDER, WIDTH, fig1_studies
 from recollect.papers.questions import Finding, every, exceeds, within
 from recollect.study.spec import Study
 
+BY_RATE: dict[str, Any] = {"xlabel": "learning rate", "marks": ZOOLOGY_RATES}
 OURS = "Not in the paper: a control."
 SIZES = "Two layers: width 64; one layer: width 128; 3 to 7 rates."
 TWO_LAYERS = ["attention", "mamba", "hyena", "h3", "rwkv"]
 ONE_LAYER = [{"kind": "mamba", "conv": False}, "s6", {"kind": "attention", "conv": "v"}]
-RATES = {"tiny": TINY_WINDOWS["rates"][1:], "small": FINE["small"][2:9], "medium": FOUR_RATES, "paper": None}
+RATES = {
+    "tiny": settings.TINY_WINDOWS["rates"][1:],
+    "small": settings.FINE["small"][2:9],
+    "medium": settings.FOUR_RATES,
+    "paper": None,
+}
 """Rates around the best."""
-ACROSS = {"mamba": [*rates_at(5, 6, 7, 9, 10, 11, 12), ABOVE[0]], "attention": rates_at(1, 2, 3, 5, 7, 9, 10, 11)}
+ACROSS = {
+    "mamba": [*rates_at(5, 6, 7, 9, 10, 11, 12), settings.ABOVE[0]],
+    "attention": rates_at(1, 2, 3, 5, 7, 9, 10, 11),
+}
 """At `medium`: more of them, because the filler may move the edges."""
 
 
@@ -45,43 +45,43 @@ def filler_studies(scale: Scale) -> list[Study]:
     with random filler; at `tiny` the two-layer models that solve alone, on 2 pairs."""
     both, short = {"filler": ["blank", "random"]}, {"steps": 2000, "batch": 64} if scale == "tiny" else {}
     two = [model(mixer, scale, WIDTH[scale], 2) for mixer in (TWO_LAYERS[:2] if scale == "tiny" else TWO_LAYERS)]
-    one = [model(mixer, scale, ABLATION_WIDTH[scale], 1) for mixer in ONE_LAYER]
+    one = [model(mixer, scale, settings.ABLATION_WIDTH[scale], 1) for mixer in ONE_LAYER]
     grids = {"filler": (two, RATES[scale])} | ({} if scale == "tiny" else {"filler-one": (one, RATES[scale])})
     if scale == "medium":  # windows of the two that solve
         grids["filler"] = (two[2:], RATES[scale])
         grids |= {f"filler-{name}": ([two[place]], ACROSS[name]) for place, name in enumerate(TWO_LAYERS[:2])}
     return [
         study_of(
-            part, scale, models, [(16, 2)] if scale == "tiny" else SETTINGS[scale][:1], task=both, rates=rates, **short
+            part,
+            scale,
+            models,
+            [(16, 2)] if scale == "tiny" else settings.SETTINGS[scale][:1],
+            task=both,
+            rates=rates,
+            **short,
         )
         for part, (models, rates) in grids.items()
     ]
 
 
-def draw_filler(evidence: Evidence, caption: str) -> Drawing:
-    """Accuracy against learning rate, a panel per model, a line per filler."""
-    runs = evidence.runs
-    if len(runs):
-        runs = runs.sort_values("model.layers", ascending=False, kind="stable")
-        runs = runs.sort_values("model", key=lambda column: ~column.isin(TWO_LAYERS[:2]), kind="stable")
-        named = zip(runs["model"], runs["model.layers"], strict=True)
-        runs = runs.assign(panel=[f"{name}, {layers} layer{'s' * (layers > 1)}" for name, layers in named])
-    return _by_rate(runs, "panel", "task.filler", "Control: blank and random filler", caption)
+def _filler_by_rate(evidence: Evidence) -> pd.DataFrame:
+    """Accuracy by model, filler and rate."""
+    runs = evidence.runs.sort_values("model.layers", ascending=False, kind="stable")
+    runs = runs.sort_values("model", key=lambda column: ~column.isin(TWO_LAYERS[:2]), kind="stable")
+    named = zip(runs["model"], runs["model.layers"], strict=True)
+    runs = runs.assign(panel=[f"{name}, {layers} layer{'s' * (layers > 1)}" for name, layers in named])
+    return _with_windows(runs, ["panel", "task.filler"])
 
 
-def _by_rate(runs: pd.DataFrame, panel: str, line: str, title: str, caption: str) -> Drawing:
-    """Accuracy against learning rate; the numbers also have the decades of each line's window and their interval over seeds."""
-    by, marks = [panel, line], ZOOLOGY_RATES
+def _with_windows(runs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Accuracy at each rate, and the decades of each line's window with their interval over seeds."""
     table = mean_and_range(runs, [*by, "train.lr"])
-    figure = lines_figure(
-        table, "train.lr", line, panel, title=title, caption=caption, xlabel="learning rate", marks=marks
-    )
     if runs.empty:
-        return figure, table
+        return table
     group = runs[by].astype(str).agg(" | ".join, axis=1)
     found = windows(runs.assign(group=group), by="group").set_index("group")
     rows = found.loc[table[by].astype(str).agg(" | ".join, axis=1), ["decades", "interval_low", "interval_high"]]
-    return figure, table.assign(**{name: rows[name].to_numpy() for name in rows})
+    return table.assign(**{name: rows[name].to_numpy() for name in rows})
 
 
 MORE = 0.1
@@ -116,28 +116,19 @@ def _as_wide(one: Estimate, other: Estimate) -> Finding:
 
 FILLER = Item(
     "filler", "Control: blank and random filler", "whether the filler decides which models solve, and their windows",
-    draw_filler, filler_studies,
+    lines(_filler_by_rate, "train.lr", "task.filler", "panel", title="Control: blank and random filler", **BY_RATE),
+    filler_studies,
     (
-        Claim(
-            "filler-widens-mamba",
-            f"With 2 layers, Mamba's window with blank filler is at least {WIDER} decades wider than with random filler",
-            lambda e: exceeds(*_windows(e, "mamba"), by=WIDER), PRINTED,
-        ),
-        Claim(
-            "filler-leaves-attention",
-            f"With 2 layers, attention's windows with blank and with random filler differ by at most {WIDER} decades",
-            lambda e: _as_wide(*_windows(e, "attention")), PRINTED,
-        ),
-        Claim(
-            "filler-helps-recurrent", f"With 2 layers, Hyena, H3 and RWKV each recall at least {MORE} more with blank filler "
-            "than with random filler, at their best rates",
-            lambda e: every(("hyena", "h3", "rwkv"), lambda name: _recalls_more(e, name, 2)), PRINTED,
-        ),
-        Claim(
-            "filler-helps-without-convolution", "With 1 layer, Mamba without its convolution and S6 each recall at least "
-            f"{MORE} more with blank filler than with random filler, at their best rates",
-            lambda e: every(("mamba(conv=False)", "s6"), lambda name: _recalls_more(e, name, 1)), PRINTED,
-        ),
+        Claim("filler-widens-mamba", f"With 2 layers, Mamba's window with blank filler is at least {WIDER} decades wider than "
+              "with random filler", lambda e: exceeds(*_windows(e, "mamba"), by=WIDER), PRINTED),
+        Claim("filler-leaves-attention", "With 2 layers, attention's windows with blank and with random filler differ by at most "
+              f"{WIDER} decades", lambda e: _as_wide(*_windows(e, "attention")), PRINTED),
+        Claim("filler-helps-recurrent", f"With 2 layers, Hyena, H3 and RWKV each recall at least {MORE} more with blank filler "
+              "than with random filler, at their best rates",
+              lambda e: every(("hyena", "h3", "rwkv"), lambda name: _recalls_more(e, name, 2)), PRINTED),
+        Claim("filler-helps-without-convolution", "With 1 layer, Mamba without its convolution and S6 each recall at least "
+              f"{MORE} more with blank filler than with random filler, at their best rates",
+              lambda e: every(("mamba(conv=False)", "s6"), lambda name: _recalls_more(e, name, 1)), PRINTED),
     ),
     differs(OURS, medium=f"{OURS} {SIZES}")
     | {"tiny": f"{tiny_text('16 tokens, 2 pairs', 64, '2,000')} {OURS} Width 32, six rates, attention and Mamba."},
@@ -167,42 +158,31 @@ def _read(evidence: Evidence) -> pd.DataFrame:
     return pd.concat([runs.assign(rule=rule, accuracy=accuracy) for rule, accuracy in rules.items()], ignore_index=True)
 
 
-def draw_stopping(evidence: Evidence, caption: str) -> Drawing:
-    """Accuracy against learning rate, a panel per rule, a line per model."""
-    return _by_rate(_read(evidence), "rule", "model", "Control: when accuracy is read", caption)
-
-
 def _decades(evidence: Evidence, name: str, rule: str) -> Estimate:
     runs = where(evidence.once("read", _read), model=name, rule=rule).drop(columns="final.valid", errors="ignore")
     return evidence.window(evidence.whole(runs), f"{name}, {rule}: decades")
 
 
+_judged_once = partial(Claim, decided_at=PRINTED, by_best_epoch=False)
 STOPPING = Item(
     "stopping", "Control: when accuracy is read", "whether the last step, the best one or a stop at 99 % decides the windows",
-    draw_stopping, fig1_studies,
-    tuple(
-        Claim(name, f"With 2 layers, {says}", test, PRINTED, by_best_epoch=False)
-        for name, says, test in (
-            (
-                "stopping-widens-attention",
-                f"attention's window is at least {WIDER} decades wider by the best measurement than by the last step",
-                lambda e: exceeds(_decades(e, "attention", BEST), _decades(e, "attention", LAST), by=WIDER),
-            ),
-            (
-                "stopping-leaves-mamba",
-                f"Mamba's windows by the best measurement and by the last step differ by at most {WIDER} decades",
-                lambda e: _as_wide(_decades(e, "mamba", BEST), _decades(e, "mamba", LAST)),
-            ),
-            (
-                "stopping-at-99-like-best",
-                f"a stop at 99 % gives attention and Mamba windows within {WIDER} decades of those of the best measurement",
-                lambda e: every(
-                    ("attention", "mamba"), lambda one: _as_wide(_decades(e, one, STOPPED), _decades(e, one, BEST))
-                ),
-            ),
-        )
+    lines(
+        lambda evidence: _with_windows(_read(evidence), ["rule", "model"]), "train.lr", "model", "rule",
+        title="Control: when accuracy is read", **BY_RATE,
+    ),
+    fig1_studies,
+    (
+        _judged_once("stopping-widens-attention", f"With 2 layers, attention's window is at least {WIDER} decades wider by the "
+                     "best measurement than by the last step",
+                     lambda e: exceeds(_decades(e, "attention", BEST), _decades(e, "attention", LAST), by=WIDER)),
+        _judged_once("stopping-leaves-mamba", "With 2 layers, Mamba's windows by the best measurement and by the last step "
+                     f"differ by at most {WIDER} decades",
+                     lambda e: _as_wide(_decades(e, "mamba", BEST), _decades(e, "mamba", LAST))),
+        _judged_once("stopping-at-99-like-best", "With 2 layers, a stop at 99 % gives attention and Mamba windows within "
+                     f"{WIDER} decades of those of the best measurement",
+                     lambda e: every(TWO_LAYERS[:2], lambda one: _as_wide(_decades(e, one, STOPPED), _decades(e, one, BEST)))),
     ),
     differs(f"{OURS} The runs of Figure 1; measured on validation rows during training.")
-    | {"tiny": f"{TWO_LAYERS_TINY} {OURS}"},
+    | {"tiny": f"{settings.TWO_LAYERS_TINY} {OURS}"},
     ("curves",),
 )  # fmt: skip

@@ -1,5 +1,6 @@
 """Figure 5 and Table 1: copying, after Jelassi et al. (2024)."""
 
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -9,7 +10,7 @@ from recollect.analysis.window import THRESHOLD
 from recollect.figures.panels import mean_and_range
 from recollect.papers.estimates import Estimate
 from recollect.papers.item import Item, lines, table
-from recollect.papers.judge import Claim, Evidence, Scale, claim
+from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.okpekpe2025.settings import FINE, NAME, SEEDS
 from recollect.papers.okpekpe2025.windows import WIDER, wider
 from recollect.papers.questions import Finding, all_of, at_least, at_most, exceeds
@@ -73,44 +74,33 @@ def _runs(evidence: Evidence, mixer: str, deep: bool = False, wide: bool = False
 
 def _by_rate(evidence: Evidence) -> pd.DataFrame:
     """Accuracy against learning rate."""
-    runs = evidence.runs
-    if len(runs):
-        layers, width, wide = SIZES[evidence.scale]
-        drawn = {("attention", layers, width), ("mamba", layers, wide)}
-        sizes = zip(runs["model.mixer"], runs["model.layers"], runs["model.width"], strict=True)
-        runs = runs.loc[[size in drawn for size in sizes]]
-    return mean_and_range(runs, ["model.mixer", "train.lr"])
+    runs, (layers, width, wide) = evidence.runs, SIZES[evidence.scale]
+    drawn = {("attention", layers, width), ("mamba", layers, wide)}
+    sizes = zip(*(runs[f"model.{name}"] for name in ("mixer", "layers", "width")), strict=True)
+    return mean_and_range(runs.loc[[size in drawn for size in sizes]], ["model.mixer", "train.lr"])
 
 
 def _by_size(evidence: Evidence) -> pd.DataFrame:
     """Layers, width, parameters, accuracy."""
     columns = ["model.mixer", "model.layers", "model.width"]
-    found = at_best_rate(evidence.runs, columns) if len(evidence.runs) else pd.DataFrame(columns=columns)
     shown = ["parameters", "accuracy", "min", "max", "lr", "seeds"]
-    return pd.DataFrame(found, columns=[*columns, *shown])
+    return pd.DataFrame(at_best_rate(evidence.runs, columns), columns=[*columns, *shown])
 
 
 def _best(evidence: Evidence, name: str, mixer: str, **size: bool) -> Estimate:
     return evidence.best(_runs(evidence, mixer, **size), name)
 
 
-@claim("attention-wider", own_sizes)
 def _attention_is_wider(evidence: Evidence) -> Finding:
-    """In copying, attention's window (accuracy >= {THRESHOLD}) is at least {WIDER} decades wider than Mamba's"""
     wide, narrow = _runs(evidence, "attention"), _runs(evidence, "mamba", wide=True)
     same = {"model.width": narrow["model.width"].iloc[0]}  # as many parameters, not as wide
     return wider(evidence, wide.assign(**same), narrow, ("attention", "mamba"), by=WIDER)
 
 
-@claim("wide-beats-deep", own_sizes)
 def _wide_beats_deep(evidence: Evidence) -> Finding:
-    """The wide Mamba copies at least {THRESHOLD} of the strings and at least {MARGIN} more than the deep one of as many
-    parameters (paper: 100 and 16 %)"""
     wide = _best(evidence, "wide mamba", "mamba", wide=True)
-    return all_of(
-        at_least(wide, THRESHOLD),
-        lambda: exceeds(wide, _best(evidence, "deep mamba", "mamba", deep=True), by=MARGIN),
-    )
+    deep = partial(_best, evidence, "deep mamba", "mamba", deep=True)
+    return all_of(at_least(wide, THRESHOLD), lambda: exceeds(wide, deep(), by=MARGIN))
 
 
 _JELASSI = (
@@ -127,23 +117,23 @@ _DIFFERS: dict[Scale, str] = {
 FIG5 = Item(
     "fig5", "Copying: accuracy against learning rate", "Mamba's window is narrow on another task too",
     lines(_by_rate, "train.lr", "model.mixer", title="Copying, accuracy against learning rate", xlabel="learning rate"), studies,
-    (_attention_is_wider,),
+    (
+        Claim("attention-wider", f"In copying, attention's window (accuracy >= {THRESHOLD}) is at least {WIDER} decades wider "
+              "than Mamba's", _attention_is_wider, own_sizes),
+    ),
     _DIFFERS,
 )  # fmt: skip
 TABLE1 = Item(
     "table1", "Copying: width against depth", "with as many parameters a wide Mamba copies, a deep one does not",
     table(_by_size, "Copying"), studies,
     (
-        Claim(
-            "attention-copies", f"Attention copies at least {THRESHOLD} of the strings (paper: 100 %)",
-            lambda evidence: at_least(_best(evidence, "attention", "attention"), THRESHOLD), own_sizes,
-        ),
-        Claim(
-            "small-mamba-copies-nothing", "A Mamba as deep and as wide as attention, with half of its parameters, copies at most "
-            f"{NOTHING} of the strings (paper: 0 %)",
-            lambda evidence: at_most(_best(evidence, "mamba", "mamba"), NOTHING), own_sizes,
-        ),
-        _wide_beats_deep,
+        Claim("attention-copies", f"Attention copies at least {THRESHOLD} of the strings (paper: 100 %)",
+              lambda evidence: at_least(_best(evidence, "attention", "attention"), THRESHOLD), own_sizes),
+        Claim("small-mamba-copies-nothing", "A Mamba as deep and as wide as attention, with half of its parameters, copies at "
+              f"most {NOTHING} of the strings (paper: 0 %)",
+              lambda evidence: at_most(_best(evidence, "mamba", "mamba"), NOTHING), own_sizes),
+        Claim("wide-beats-deep", f"The wide Mamba copies at least {THRESHOLD} of the strings and at least {MARGIN} more than the "
+              "deep one of as many parameters (paper: 100 and 16 %)", _wide_beats_deep, own_sizes),
     ),
     _DIFFERS,
 )  # fmt: skip

@@ -12,25 +12,16 @@ import pandas as pd
 from recollect.analysis.rates import at_best_rate
 from recollect.analysis.window import THRESHOLD, windows
 from recollect.papers.item import Item, table
-from recollect.papers.judge import Claim, Evidence, Scale, claim, where
+from recollect.papers.judge import Claim, Evidence, Scale, where
+from recollect.papers.okpekpe2025 import settings
 from recollect.papers.okpekpe2025.cells import PRINTED
 from recollect.papers.okpekpe2025.controls import OURS, RATES, SIZES
-from recollect.papers.okpekpe2025.settings import (
-    ABLATION_WIDTH,
-    ABOVE,
-    FINE,
-    SETTINGS,
-    TINY_WINDOWS,
-    differs,
-    model,
-    rates_at,
-    study_of,
-)
+from recollect.papers.okpekpe2025.settings import differs, model, rates_at, study_of
 from recollect.papers.okpekpe2025.windows import WIDER, WIDTH
 from recollect.papers.questions import Finding, all_of, at_least, every, not_, within
 from recollect.study.spec import Study
 
-EDGES = {"mamba": [*rates_at(6, 7, 9, 11, 12), ABOVE[0]], "attention": rates_at(2, 3, 6, 9, 10)}
+EDGES = {"mamba": [*rates_at(6, 7, 9, 11, 12), settings.ABOVE[0]], "attention": rates_at(2, 3, 6, 9, 10)}
 """At `medium`: rates on both sides of each edge of a model's window in Figure 1."""
 OF_WINDOWS: dict[str, dict[str, Any]] = {
     "Mamba and an MLP": {"mixer": "mamba"},
@@ -68,15 +59,15 @@ def _studies(scale: Scale) -> dict[str, Study]:
         if scale == "tiny" and (given["layers"] == 4 or "dropout" in name or name == "attention"):
             continue
         mixer, layers = given.pop("mixer"), given.pop("layers")
-        width = (WIDTH if name in OF_WINDOWS else ABLATION_WIDTH)[scale]
+        width = (WIDTH if name in OF_WINDOWS else settings.ABLATION_WIDTH)[scale]
         spec = model(mixer, scale, width, layers, **given)
-        settings, how = SETTINGS[scale][:1], {"rates": RATES[scale]}
+        tasks, how = settings.SETTINGS[scale][:1], {"rates": RATES[scale]}
         if scale == "tiny":
-            how = TINY_WINDOWS if name in OF_WINDOWS else {"rates": FINE["tiny"][4:9:2], "batch": 64}
-            settings = [(8, 2)] if name in OF_WINDOWS else settings
+            how = settings.TINY_WINDOWS if name in OF_WINDOWS else {"rates": settings.FINE["tiny"][4:9:2], "batch": 64}
+            tasks = [(8, 2)] if name in OF_WINDOWS else tasks
         elif scale == "medium" and name in OF_WINDOWS:
             how = {"rates": EDGES[mixer if isinstance(mixer, str) else mixer["kind"]]}
-        found[name] = study_of(f"reading-{place}", scale, [spec], settings, **how)
+        found[name] = study_of(f"reading-{place}", scale, [spec], tasks, **how)
     return found
 
 
@@ -88,15 +79,14 @@ def _named(evidence: Evidence) -> pd.DataFrame:
 
 def _by_reading(evidence: Evidence) -> pd.DataFrame:
     """Accuracy at the best rate and the window of each reading."""
-    columns = ["reading", "layers", "accuracy", "lowest seed", "highest seed", "learning rate", "decades", "seeds"]
-    rows = []
-    if len(evidence.runs):
-        runs = _named(evidence)
-        decades = windows(runs, by="reading", resamples=1).set_index("reading")["decades"]
-        for row in at_best_rate(runs, ["reading", "model.layers"]).to_dict("records"):
-            seen = (row["accuracy"], row["min"], row["max"], row["lr"], decades[row["reading"]], row["seeds"])
-            rows.append((row["reading"], row["model.layers"], *seen))
-    return pd.DataFrame(rows, columns=columns)
+    columns = ["reading", "model.layers", "accuracy", "min", "max", "lr", "decades", "seeds"]
+    names = {"model.layers": "layers", "min": "lowest seed", "max": "highest seed", "lr": "learning rate"}
+    runs = _named(evidence)
+    table = at_best_rate(runs, ["reading", "model.layers"])
+    if len(runs):
+        found = windows(runs, by="reading", resamples=1).set_index("reading")
+        table["decades"] = list(found["decades"][table["reading"]])
+    return pd.DataFrame(table, columns=columns).rename(columns=names)
 
 
 def _runs(evidence: Evidence, reading: str) -> pd.DataFrame:
@@ -119,28 +109,9 @@ def _same_window(reading: str) -> Claim:
     return Claim(name, f"2 layers, {reading}: the window is within {WIDER} decades of that of {base}", test, PRINTED)
 
 
-@claim("reading-s6-needs-convolution", PRINTED)
-def _s6_needs_convolution(evidence: Evidence) -> Finding:
-    """1-layer S6 with Mamba's convolution reaches {THRESHOLD}, and without it does not"""
-    return all_of(
-        lambda: _recalls(evidence, "S6 with Mamba's convolution"),
-        lambda: not_(_recalls(evidence, "S6 without convolution")),
-    )
-
-
-@claim("reading-v-needs-centred", PRINTED)
-def _v_needs_centred(evidence: Evidence) -> Finding:
-    """1-layer attention with a centred convolution on v reaches {THRESHOLD}, and with a causal one does not"""
-    return all_of(
-        lambda: _recalls(evidence, "attention, centred convolution on v"),
-        lambda: not_(_recalls(evidence, "attention, causal convolution on v")),
-    )
-
-
-@claim("reading-k-either-way", PRINTED)
-def _k_either_way(evidence: Evidence) -> Finding:
-    """1-layer attention with a convolution on k reaches {THRESHOLD}, causal or centred"""
-    return every(("causal", "centred"), lambda how: _recalls(evidence, f"attention, {how} convolution on k"))
+def _only(evidence: Evidence, reading: str, other: str) -> Finding:
+    """Whether one reading recalls, and the other does not."""
+    return all_of(lambda: _recalls(evidence, reading), lambda: not_(_recalls(evidence, other)))
 
 
 READINGS = Item(
@@ -149,7 +120,13 @@ READINGS = Item(
     lambda scale: list(_studies(scale).values()),
     (
         *(_same_window(reading) for reading in OF_WINDOWS if reading not in ("attention", "Mamba and an MLP")),
-        _s6_needs_convolution, _v_needs_centred, _k_either_way,
+        Claim("reading-s6-needs-convolution", f"1-layer S6 with Mamba's convolution reaches {THRESHOLD}, and without it does not",
+              lambda e: _only(e, "S6 with Mamba's convolution", "S6 without convolution"), PRINTED),
+        Claim("reading-v-needs-centred", f"1-layer attention with a centred convolution on v reaches {THRESHOLD}, and with a "
+              "causal one does not",
+              lambda e: _only(e, *(f"attention, {how} convolution on v" for how in ("centred", "causal"))), PRINTED),
+        Claim("reading-k-either-way", f"1-layer attention with a convolution on k reaches {THRESHOLD}, causal or centred",
+              lambda e: every(("causal", "centred"), lambda how: _recalls(e, f"attention, {how} convolution on k")), PRINTED),
     ),
     differs(OURS, tiny=f"{OURS} Three rates; two layers: those of Figure 1.", medium=f"{OURS} {SIZES}"),
 )  # fmt: skip

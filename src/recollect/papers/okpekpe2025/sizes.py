@@ -6,20 +6,9 @@ from recollect.analysis.window import THRESHOLD
 from recollect.papers.estimates import Estimate, NotEnough
 from recollect.papers.item import Item, lines
 from recollect.papers.judge import Claim, Evidence, Scale, claim
+from recollect.papers.okpekpe2025 import settings
 from recollect.papers.okpekpe2025.cells import PRINTED, best_in_cells, printed, widest
-from recollect.papers.okpekpe2025.settings import (
-    ALL,
-    FINE,
-    LONGER,
-    MAIN,
-    SIX_RATES,
-    THREE_RATES,
-    WIDTHS,
-    differs,
-    model,
-    study,
-    study_of,
-)
+from recollect.papers.okpekpe2025.settings import differs, model, study, study_of
 from recollect.papers.okpekpe2025.widths import GAIN, best_table, gains
 from recollect.papers.questions import Finding, any_of, every, exceeds, not_
 from recollect.study.spec import Study
@@ -35,32 +24,30 @@ def fig4_studies(scale: Scale) -> list[Study]:
     """As many pairs as the length holds, 1 and 2 layers."""
     if scale == "tiny":  # its only setting has that many already: runs of fig3 and fig1
         return [
-            study("scaling", scale, ["attention", "mamba"], [8, 32], 1, rates=SIX_RATES),
-            study("scaling-deep", scale, ["attention"], 32, 2, rates=SIX_RATES, steps=LONGER),
+            study("scaling", scale, ["attention", "mamba"], [8, 32], 1, rates=settings.SIX_RATES),
+            study("scaling-deep", scale, ["attention"], 32, 2, rates=settings.SIX_RATES, steps=settings.LONGER),
         ]
     if scale == "medium":  # enough to separate width, depth and parameters
         sizes = ((64, [1, 2]), (256, 1))
         models = [model(mixer, scale, width, layers) for mixer in ("attention", "mamba") for width, layers in sizes]
-        return [study_of("scaling", scale, models, [DENSE[scale]], rates=THREE_RATES)]
-    mixers, widths = (MAIN, [64, 256]) if scale == "small" else (ALL, WIDTHS[scale])
+        return [study_of("scaling", scale, models, [DENSE[scale]], rates=settings.THREE_RATES)]
+    mixers, widths = (settings.MAIN, [64, 256]) if scale == "small" else (settings.ALL, settings.WIDTHS[scale])
     return [study("scaling", scale, mixers, widths, [1, 2], [DENSE[scale]])]
 
 
 def _by_parameters(evidence: Evidence) -> pd.DataFrame:
     """Accuracy by model, depth and parameters."""
-    table = best_table(evidence, ALL)
+    table = best_table(evidence, settings.ALL)
     return table.assign(depth=[f"{layers} layer{'s' * (layers > 1)}" for layers in table["model.layers"]])
 
 
-@claim("depth-helps-attention", _OWN)
+def _at_widest(evidence: Evidence, layers: int) -> Estimate:
+    runs = widest(evidence.where(model="attention", layers=layers))
+    return evidence.best(runs, f"attention, {layers} layer{'s' * (layers > 1)}, width {runs['model.width'].iloc[0]}")
+
+
 def _depth_helps(evidence: Evidence) -> Finding:
-    """A second layer brings attention at least {DEPTH_GAIN}, each depth at its largest width"""
-
-    def at_widest(depth: str, layers: int) -> Estimate:
-        runs = widest(evidence.where(model="attention", layers=layers))
-        return evidence.best(runs, f"attention, {depth}, width {runs['model.width'].iloc[0]}")
-
-    one, two = at_widest("1 layer", 1), at_widest("2 layers", 2)
+    one, two = (_at_widest(evidence, layers) for layers in (1, 2))
     return exceeds(two, one, by=DEPTH_GAIN)
 
 
@@ -82,12 +69,11 @@ FIG4 = Item(
     lines(_by_parameters, "parameters", "model", "depth", title="Accuracy against parameters", xlabel="parameters"),
     fig4_studies,
     (
-        Claim(
-            "width-helps-mamba",
-            f"1-layer Mamba gains at least {GAIN} from the smallest to the largest width (or reaches {THRESHOLD} at both)",
-            lambda evidence: gains(evidence, evidence.where(model="mamba", layers=1), "mamba, 1 layer,"), _OWN,
-        ),
-        _depth_helps,
+        Claim("width-helps-mamba", f"1-layer Mamba gains at least {GAIN} from the smallest to the largest width (or reaches "
+              f"{THRESHOLD} at both)",
+              lambda evidence: gains(evidence, evidence.where(model="mamba", layers=1), "mamba, 1 layer,"), _OWN),
+        Claim("depth-helps-attention", f"A second layer brings attention at least {DEPTH_GAIN}, each depth at its largest width",
+              _depth_helps, _OWN),
         _not_the_parameters,
     ),
     differs(
@@ -101,12 +87,12 @@ FIG4 = Item(
 def depth_studies(scale: Scale) -> list[Study]:
     """One to four layers at one width; at `tiny` to three, at `medium` without three."""
     if scale == "medium":  # one and two layers are those of fig3 and fig1
-        return [study("depth", scale, ["attention", "mamba"], 64, [1, 2, 4], rates=THREE_RATES)]
+        return [study("depth", scale, ["attention", "mamba"], 64, [1, 2, 4], rates=settings.THREE_RATES)]
     width = {"tiny": 32, "small": 64, "paper": 128}[scale]
-    mixers, layers = (["attention", "mamba"], [1, 2, 3]) if scale == "tiny" else (MAIN, [1, 2, 3, 4])
-    settings = {"paper": [(256, 16)]}.get(scale)
-    rates = [FINE[scale][place] for place in (2, 6, 7)] if scale == "tiny" else None
-    return [study("depth", scale, mixers, width, layers, settings, rates=rates)]
+    mixers, layers = (["attention", "mamba"], [1, 2, 3]) if scale == "tiny" else (settings.MAIN, [1, 2, 3, 4])
+    tasks = {"paper": [(256, 16)]}.get(scale)
+    rates = [settings.FINE[scale][place] for place in (2, 6, 7)] if scale == "tiny" else None
+    return [study("depth", scale, mixers, width, layers, tasks, rates=rates)]
 
 
 @claim("two-suffice", PRINTED)
@@ -128,8 +114,8 @@ def _more_adds_nothing(evidence: Evidence) -> Finding:
 DEPTH = Item(
     "depth", "Accuracy against depth", "more than two layers add nothing",
     lines(
-        lambda evidence: best_table(evidence, ALL), "model.layers", "model", title="Accuracy against depth", xlabel="layers",
-        logx=False,
+        lambda evidence: best_table(evidence, settings.ALL), "model.layers", "model", title="Accuracy against depth",
+        xlabel="layers", logx=False,
     ),
     depth_studies, (_more_adds_nothing,),
     differs(

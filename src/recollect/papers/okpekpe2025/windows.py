@@ -1,7 +1,7 @@
 """Figures 1 and 7: over how many decades of learning rate does a model recall?"""
 
-from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -12,19 +12,9 @@ from recollect.figures.window import window_figure
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.item import Drawing, Item, lines
 from recollect.papers.judge import Claim, Evidence, Scale, claim, claims
+from recollect.papers.okpekpe2025 import settings
 from recollect.papers.okpekpe2025.cells import PRINTED, cells, common, pairs, printed, widest, with_zoologys_rates
-from recollect.papers.okpekpe2025.settings import (
-    DIFFERS,
-    LARGER_BATCH,
-    SETTINGS,
-    TWO_LAYERS_TINY,
-    WIDTHS,
-    differs,
-    rates_at,
-    study,
-    two_layers,
-    windows,
-)
+from recollect.papers.okpekpe2025.settings import differs, rates_at, study, two_layers, windows
 from recollect.papers.questions import Finding, all_of, any_of, at_least, at_most, every, exceeds, not_
 from recollect.study.spec import Study
 
@@ -43,11 +33,9 @@ def fig1_studies(scale: Scale) -> list[Study]:
 
 def draw_fig1(evidence: Evidence, caption: str) -> Drawing:
     """Accuracy against learning rate, with each model's window."""
-    runs = evidence.runs
-    if len(runs):
-        own = zip(runs["model"], runs["model.width"], strict=True)
-        name = [model if width == WIDTH[evidence.scale] else f"{model}, width {width}" for model, width in own]
-        runs = runs.assign(configuration=name, model=name)
+    own = zip(evidence.runs["model"], evidence.runs["model.width"], strict=True)
+    name = [model if width == WIDTH[evidence.scale] else f"{model}, width {width}" for model, width in own]
+    runs = evidence.runs.assign(configuration=name, model=name)
     title = "Accuracy against learning rate, 2 layers"
     table = mean_and_range(runs, ["model", "train.lr"])
     if runs.empty:
@@ -79,7 +67,7 @@ _OWN = {"mamba": printed(), "hyena": printed(wider_than_long="hyena")}
 """The paper names no setting for Figure 1. That of Figure 6 says that Hyena needs a width above the length."""
 
 
-@claims("wider-than-{name}", _OWN)
+@claims("wider-than-{name}", _OWN, _OWN)
 def _attention_is_wider(other: str, evidence: Evidence) -> Finding:
     """With 2 layers, attention's learning-rate window (accuracy >= {THRESHOLD}; mean of the seeds' windows) is at least {WIDER}
     decades wider than {name}'s, wherever {name} has one"""
@@ -87,7 +75,7 @@ def _attention_is_wider(other: str, evidence: Evidence) -> Finding:
     return wider(evidence, attention, less, ("attention", other))
 
 
-@claims("{name}-is-narrow", _OWN)
+@claims("{name}-is-narrow", _OWN, _OWN)
 def _is_narrow(name: str, evidence: Evidence) -> Finding:
     """With 2 layers, {name} reaches {THRESHOLD} in some setting, and wherever it does over at most {NARROW:g} decade"""
     found = cells(evidence.where(model=name, layers=2))
@@ -107,7 +95,7 @@ def _is_narrow(name: str, evidence: Evidence) -> Finding:
     return all_of(every(found, narrow), solves)
 
 
-@claims("{name}-recalls-nothing", _OWN)
+@claims("{name}-recalls-nothing", _OWN, _OWN)
 def _recalls_nothing(name: str, evidence: Evidence) -> Finding:
     """At half of the rates or more, 2-layer {name} recalls no more than one pair in K (at most {NOTHING} / K)"""
     found = cells(evidence.where(model=name, layers=2))
@@ -134,21 +122,16 @@ def missed(name: str, evidence: Evidence) -> Finding:
     return any_of(*(partial(only_finer, at, rows) for at, rows in found.items()))
 
 
-_ABOUT = tuple(
-    replace(about, decided_at=own)
-    for own, *three in zip(_OWN.values(), _attention_is_wider, _is_narrow, _recalls_nothing, strict=True)
-    for about in three
-)
 FIG1 = Item(
     "fig1", "Accuracy against learning rate", "attention's window of learning rates is wide, Mamba's and Hyena's are narrow",
-    draw_fig1, fig1_studies, (*_ABOUT, *missed),
+    draw_fig1, fig1_studies, (*chain(*zip(_attention_is_wider, _is_narrow, _recalls_nothing, strict=True)), *missed),
     {
         **differs(
             "Setting (64, 4), width 64.",
             medium="15 rates (Hyena 13), 3 seeds (Mamba 5), width 64; Hyena of width 128: 7 rates.",
         ),
-        "tiny": TWO_LAYERS_TINY,
-        "small": f"As at scale paper: 50 epochs, 17 rates, (64, 4), width 64. {DIFFERS['paper']}",
+        "tiny": settings.TWO_LAYERS_TINY,
+        "small": f"As at scale paper: 50 epochs, 17 rates, (64, 4), width 64. {settings.DIFFERS['paper']}",
     },
 )  # fmt: skip
 
@@ -163,20 +146,18 @@ def fig7_studies(scale: Scale) -> list[Study]:
             study("newer-narrow", scale, NEWER[1:], 64, 1, rates=rates_at(3, 5, 7, 9, 10, 11)),
             study("newer-attention", scale, ["attention"], WIDTH[scale], 2),
         ]
-    widths = [32] if scale == "tiny" else [width for width in WIDTHS[scale] if width <= 256]
-    return [study("newer", scale, NEWER, widths, 1, SETTINGS[scale][-1:], **LARGER_BATCH[scale])]
+    widths = [32] if scale == "tiny" else [width for width in settings.WIDTHS[scale] if width <= 256]
+    return [study("newer", scale, NEWER, widths, 1, settings.SETTINGS[scale][-1:], **settings.LARGER_BATCH[scale])]
 
 
 def _by_rate(evidence: Evidence) -> pd.DataFrame:
     """Accuracy by width, model and learning rate."""
-    runs = evidence.runs
-    if len(runs):
-        runs = runs.sort_values("model.width", kind="stable")
-        sizes = zip(runs["model"], runs["model.layers"], strict=True)
-        runs = runs.assign(
-            width=[f"width {width}" for width in runs["model.width"]],
-            model=[name if layers == 1 else f"{name}, {layers} layers" for name, layers in sizes],
-        )
+    runs = evidence.runs.sort_values("model.width", kind="stable")
+    sizes = zip(runs["model"], runs["model.layers"], strict=True)
+    runs = runs.assign(
+        width=[f"width {width}" for width in runs["model.width"]],
+        model=[name if layers == 1 else f"{name}, {layers} layers" for name, layers in sizes],
+    )
     return mean_and_range(runs, ["width", "model", "train.lr"])
 
 
@@ -231,18 +212,10 @@ FIG7 = Item(
     ),
     fig7_studies,
     (
-        Claim(
-            "deltanet-over-mamba2",
-            f"With 1 layer and the largest width, DeltaNet's window (accuracy >= {THRESHOLD}) is at least {WIDER} decades wider "
-            "than Mamba2's",
-            lambda e: _more_stable(e, "deltanet", "mamba2", WIDER), PRINTED,
-        ),
-        Claim(
-            "mamba2-over-mamba",
-            f"With 1 layer and the largest width, Mamba2's window (accuracy >= {THRESHOLD}) is wider than Mamba's (paper: "
-            "slightly)",
-            lambda e: _more_stable(e, "mamba2", "mamba", 0.0), PRINTED,
-        ),
+        Claim("deltanet-over-mamba2", f"With 1 layer and the largest width, DeltaNet's window (accuracy >= {THRESHOLD}) is at "
+              f"least {WIDER} decades wider than Mamba2's", lambda e: _more_stable(e, "deltanet", "mamba2", WIDER), PRINTED),
+        Claim("mamba2-over-mamba", f"With 1 layer and the largest width, Mamba2's window (accuracy >= {THRESHOLD}) is wider than "
+              "Mamba's (paper: slightly)", lambda e: _more_stable(e, "mamba2", "mamba", 0.0), PRINTED),
         _only_deltanet,
         _larger_state_helps,
     ),

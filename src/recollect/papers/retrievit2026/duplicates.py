@@ -121,28 +121,12 @@ def _error(evidence: Evidence, name: str, query: str = "suffix") -> Estimate:
     return measure(evidence, name, query, "error")
 
 
-def _interleaved_lowest(evidence: Evidence, query: str) -> Finding:
+def _interleaved_lowest(query: str, evidence: Evidence) -> Finding:
     lowest = _error(evidence, "HI-M2-1", query)
     return every(("RoPE", "M2", "2S-M2"), lambda name: exceeds(_error(evidence, name, query), lowest))
 
 
-@claim("F3-interleaved-lowest")
-def _lowest_suffix(evidence: Evidence) -> Finding:
-    """The error rate, averaged over s, of interleaved 1:1 Mamba2 is below those of RoPE, Mamba2 and two-stream Mamba2,
-    {LEARNT}"""
-    return _interleaved_lowest(evidence, "suffix")
-
-
-@claim("F3-interleaved-lowest-prefix")
-def _lowest_prefix(evidence: Evidence) -> Finding:
-    """With the query before the sequence, interleaved 1:1 has the lowest error rate of the four, {LEARNT}"""
-    return _interleaved_lowest(evidence, "prefix")
-
-
-@claim("F3-mamba2-misses")
 def _mamba2_misses(evidence: Evidence) -> Finding:
-    """The error rate of Mamba2, averaged over s, is at least {MISSES} above those of RoPE and both Mamba2 hybrids,
-    {LEARNT}"""
     most = _error(evidence, "M2")
     return every(("RoPE", "HI-M2-1", "2S-M2"), lambda name: exceeds(most, _error(evidence, name), by=MISSES))
 
@@ -158,9 +142,7 @@ def _prefix_harder(evidence: Evidence) -> Finding:
     return all_of(lambda: every(("RoPE", "M2", "2S-M2"), harder), lambda: not_(harder("HI-M2-1")))
 
 
-@claim("F3-all-ratios")
 def _all_ratios_low(evidence: Evidence) -> Finding:
-    """Interleaved models with N = 1 to 4 have lower error rates (suffix) than RoPE and Mamba2, {LEARNT}"""
     each = product(blocks(evidence.scale), ("RoPE", "M2"))
     return every(each, lambda two: exceeds(_error(evidence, two[1]), _error(evidence, two[0])))
 
@@ -186,21 +168,12 @@ def _two_stream(evidence: Evidence) -> Finding:
     )
 
 
-def _chooses_evenly(evidence: Evidence, names: Sequence[str]) -> Finding:
-    return every(product(names, QUERIES), lambda at: at_most(measure(evidence, *at, "uneven"), EVEN))
+def _even(models: Models, evidence: Evidence) -> Finding:
+    each = product(at_scale(models, evidence.scale), QUERIES)
+    return every(each, lambda at: at_most(measure(evidence, *at, "uneven"), EVEN))
 
 
-@claim("F3-even")
-def _even(evidence: Evidence) -> Finding:
-    """RoPE and interleaved 1:1 choose evenly (half the sum of |share - 1/s| at most {EVEN}), suffix and prefix, {LEARNT}"""
-    return _chooses_evenly(evidence, ("RoPE", "HI-M2-1"))
-
-
-@claim("F3-even-ratios")
-def _even_ratios(evidence: Evidence) -> Finding:
-    """Interleaved models with N = 1 to 4 choose evenly (half the sum of |share - 1/s| at most {EVEN}), suffix and prefix,
-    {LEARNT}"""
-    return _chooses_evenly(evidence, blocks(evidence.scale))
+_EVENLY = f"choose evenly (half the sum of |share - 1/s| at most {EVEN}), suffix and prefix, {LEARNT}"
 
 
 def _item(name: str, title: str, shows: str, draw: Draw, trained: Trained, *claims: Claim, paper: str = "") -> Item:
@@ -210,26 +183,32 @@ def _item(name: str, title: str, shows: str, draw: Draw, trained: Trained, *clai
 FIG5 = _item(
     "fig5", "Duplicate queries: error rates, suffix", "the interleaved hybrid has the lowest error rate",
     partial(draw_errors, "Duplicate queries, suffix", FOUR, ("suffix",)), partial(_studies, ("suffix",), True, False),
-    _lowest_suffix, _mamba2_misses,
+    Claim("F3-interleaved-lowest", "The error rate, averaged over s, of interleaved 1:1 Mamba2 is below those of RoPE, Mamba2 "
+          f"and two-stream Mamba2, {LEARNT}", partial(_interleaved_lowest, "suffix")),
+    Claim("F3-mamba2-misses", f"The error rate of Mamba2, averaged over s, is at least {MISSES} above those of RoPE and both "
+          f"Mamba2 hybrids, {LEARNT}", _mamba2_misses),
     paper="The caption says suffix, the text prefix: fig14 has both.",
 )  # fmt: skip
 FIG14 = _item(
     "fig14", "Duplicate queries: error rates, suffix and prefix", "prefix errors exceed suffix errors except for interleaved",
     partial(draw_errors, "Duplicate queries, suffix and prefix", FOUR, QUERIES), partial(_studies, QUERIES, True, False),
-    _prefix_harder, _lowest_prefix,
+    _prefix_harder,
+    Claim("F3-interleaved-lowest-prefix", "With the query before the sequence, interleaved 1:1 has the lowest error rate of the "
+          f"four, {LEARNT}", partial(_interleaved_lowest, "prefix")),
 )  # fmt: skip
 FIG15 = _item(
     "fig15", "Duplicate queries: error rates of interleaved models", "every ratio has fewer errors than RoPE and Mamba2",
     partial(draw_errors, "Duplicate queries, interleaved N:1", blocks, QUERIES), partial(_studies, QUERIES, True, True),
-    _all_ratios_low,
+    Claim("F3-all-ratios", "Interleaved models with N = 1 to 4 have lower error rates (suffix) than RoPE and Mamba2, "
+          f"{LEARNT}", _all_ratios_low),
 )  # fmt: skip
 FIG6 = _item(
     "fig6", "Duplicate queries: preferences", "Mamba2 takes the last segment, Transformers and interleaved choose evenly",
     partial(draw_preferences, "Preference rates", FOUR), partial(_studies, QUERIES, True, False),
-    _recency, _even, _two_stream,
+    _recency, Claim("F3-even", f"RoPE and interleaved 1:1 {_EVENLY}", partial(_even, ("RoPE", "HI-M2-1"))), _two_stream,
 )  # fmt: skip
 FIG16 = _item(
     "fig16", "Duplicate queries: preferences of interleaved models", "no ratio prefers a place",
     partial(draw_preferences, "Preference rates, interleaved N:1", blocks), partial(_studies, QUERIES, False, True),
-    _even_ratios,
+    Claim("F3-even-ratios", f"Interleaved models with N = 1 to 4 {_EVENLY}", partial(_even, blocks)),
 )  # fmt: skip

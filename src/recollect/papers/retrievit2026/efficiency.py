@@ -6,8 +6,8 @@ from recollect.analysis.window import THRESHOLD
 from recollect.papers.estimates import Estimate, share_of
 from recollect.papers.examples import ENDED, curve_table, examples_needed, examples_ratio
 from recollect.papers.item import Item, lines
-from recollect.papers.judge import Claim, Evidence, Scale, where
-from recollect.papers.questions import Finding, at_least, between, every, few
+from recollect.papers.judge import Claim, Evidence, Test, where
+from recollect.papers.questions import Finding, at_least, between, few
 from recollect.papers.retrievit2026.settings import (
     HYBRIDS,
     SSMS,
@@ -20,7 +20,7 @@ from recollect.papers.retrievit2026.settings import (
     states,
     studied,
 )
-from recollect.papers.retrievit2026.view import view
+from recollect.papers.retrievit2026.view import each, view
 
 MORE, ORDER, ALIKE = 1.0, 10.0, 2.0
 """Ratios of examples that count as more, as an order of magnitude, and (up to this factor) as equal."""
@@ -34,12 +34,14 @@ def _ratio(evidence: Evidence, slow: str, fast: str) -> Estimate:
     return examples_ratio(evidence.curves, runs, slow, fast)
 
 
-def _more(evidence: Evidence, slow: str, fast: str, bound: float = MORE) -> Finding:
-    return at_least(_ratio(evidence, slow, fast), bound)
+def _more(slow: str, fast: str, of: Models = ("",), times: float = MORE) -> Test:
+    """Whether one model needs so many times the examples of another; `{}` in their names stands for each of several."""
+    return each(of, lambda e, name: at_least(_ratio(e, slow.format(name), fast.format(name)), times))
 
 
-def _alike(evidence: Evidence, one: str, other: str) -> Finding:
-    return between(_ratio(evidence, one, other), 1 / ALIKE, ALIKE)
+def _alike(one: str, other: str, of: Models = ("",)) -> Test:
+    """Whether two models need about as many examples; `{}` as above."""
+    return each(of, lambda e, name: between(_ratio(e, one.format(name), other.format(name)), 1 / ALIKE, ALIKE))
 
 
 def _never(evidence: Evidence, name: str) -> Finding:
@@ -52,19 +54,9 @@ def _by_examples(evidence: Evidence) -> pd.DataFrame:
     return curve_table(evidence.curves, view(evidence), TITLES)
 
 
-def _with_references(scale: Scale) -> tuple[str, ...]:
-    return "RoPE", *states(scale)
-
-
-def _blocks(scale: Scale) -> tuple[str, ...]:
-    return "RoPE", *SSMS[scale], *blocks(scale)
-
-
 def _item(name: str, title: str, shows: str, part: str, task: TaskName, models: Models, *claims: Claim) -> Item:
     """An item that shows accuracy against training examples."""
-    draw = lines(
-        _by_examples, "examples", "model", title=title, xlabel="training examples", logx=False, note=ENDED
-    )  # fmt: skip
+    draw = lines(_by_examples, "examples", "model", title=title, xlabel="training examples", logx=False, note=ENDED)
     kind = "position" if task == "position" else "ngram"
     return Item(name, title, shows, draw, studied(part, task, models), claims, differs(kind), ("curves",))
 
@@ -72,114 +64,63 @@ def _item(name: str, title: str, shows: str, part: str, task: TaskName, models: 
 FIG3A = _item(
     "fig3a", "N-gram retrieval: data efficiency", "hybrids need the fewest examples, then RoPE, then SSMs and NoPE", "ngram",
     "suffix", families,
-    Claim(
-        "F1-hybrids-first",
-        f"Every 1:1 interleaved and two-stream hybrid reaches {PERCENT} with fewer examples than RoPE "
-        "(ratio of medians above 1)",
-        lambda e: every(HYBRIDS[e.scale], lambda name: _more(e, "RoPE", name)),
-    ),
-    Claim(
-        "F1-others-last",
-        f"NoPE and the SSMs need more examples than RoPE to reach {PERCENT} (ratio above 1)",
-        lambda e: every(("NoPE", *SSMS[e.scale]), lambda name: _more(e, name, "RoPE")),
-    ),
-    Claim(
-        "F1-order",
-        f"Mamba2 needs at least {ORDER:g} times the examples of the interleaved 1:1 Mamba2 hybrid",
-        lambda e: _more(e, "M2", "HI-M2-1", ORDER),
-    ),
-    Claim(
-        "F1-interleaved-best",
-        "Two-stream Mamba2 needs more examples than interleaved 1:1 Mamba2 (ratio above 1)",
-        lambda e: _more(e, "2S-M2", "HI-M2-1"),
-    ),
-    Claim(
-        "F1-nope-like-ssms",
-        f"NoPE and Mamba2 need as many examples to reach {PERCENT}, up to a factor {ALIKE:g}",
-        lambda e: _alike(e, "NoPE", "M2"),
-    ),
-    Claim(
-        "F1-mamba2-hybrids-first",
-        "Interleaved 1:1 and two-stream hybrids of Mamba need more examples than those of Mamba2 (ratio above 1)",
-        lambda e: every(("HI-{}-1", "2S-{}"), lambda name: _more(e, name.format("M"), name.format("M2"))),
-    ),
+    Claim("F1-hybrids-first", f"Every 1:1 interleaved and two-stream hybrid reaches {PERCENT} with fewer examples than RoPE "
+          "(ratio of medians above 1)", _more("RoPE", "{}", HYBRIDS)),
+    Claim("F1-others-last", f"NoPE and the SSMs need more examples than RoPE to reach {PERCENT} (ratio above 1)",
+          _more("{}", "RoPE", lambda scale: ("NoPE", *SSMS[scale]))),
+    Claim("F1-order", f"Mamba2 needs at least {ORDER:g} times the examples of the interleaved 1:1 Mamba2 hybrid",
+          _more("M2", "HI-M2-1", times=ORDER)),
+    Claim("F1-interleaved-best", "Two-stream Mamba2 needs more examples than interleaved 1:1 Mamba2 (ratio above 1)",
+          _more("2S-M2", "HI-M2-1")),
+    Claim("F1-nope-like-ssms", f"NoPE and Mamba2 need as many examples to reach {PERCENT}, up to a factor {ALIKE:g}",
+          _alike("NoPE", "M2")),
+    Claim("F1-mamba2-hybrids-first", "Interleaved 1:1 and two-stream hybrids of Mamba need more examples than those of Mamba2 "
+          "(ratio above 1)",
+          each(("HI-{}-1", "2S-{}"), lambda e, name: at_least(_ratio(e, name.format("M"), name.format("M2")), MORE))),
 )  # fmt: skip
 FIG3B = _item(
     "fig3b", "N-gram retrieval: size of the state", "more state helps, and is not enough to pass RoPE", "ngram-states", "suffix",
-    _with_references,
-    Claim(
-        "state-helps",
-        f"An SSM with four times the state reaches {PERCENT} with fewer examples (ratio above 1)",
-        lambda e: every(SSMS[e.scale], lambda name: _more(e, name, f"{name}x4")),
-    ),
-    Claim(
-        "state-not-enough",
-        "Even with four times the state an SSM needs more examples than RoPE (ratio above 1)",
-        lambda e: every(SSMS[e.scale], lambda name: _more(e, f"{name}x4", "RoPE")),
-    ),
+    lambda scale: ("RoPE", *states(scale)),
+    Claim("state-helps", f"An SSM with four times the state reaches {PERCENT} with fewer examples (ratio above 1)",
+          _more("{}", "{}x4", SSMS)),
+    Claim("state-not-enough", "Even with four times the state an SSM needs more examples than RoPE (ratio above 1)",
+          _more("{}x4", "RoPE", SSMS)),
 )  # fmt: skip
 FIG3C = _item(
     "fig3c", "N-gram retrieval: SSM layers to a Transformer layer", "up to three SSM layers to one pass RoPE", "ngram-blocks",
-    "suffix", _blocks,
-    Claim(
-        "few-blocks",
-        f"Interleaved hybrids with N < 4 reach {PERCENT} with fewer examples than RoPE (ratio above 1)",
-        lambda e: every([n for n in blocks(e.scale) if not n.endswith("4")], lambda name: _more(e, "RoPE", name)),
-    ),
-    Claim(
-        "one-in-five",
-        "With N = 4 a hybrid still needs fewer examples than the SSM alone (ratio above 1)",
-        lambda e: every(SSMS[e.scale], lambda name: _more(e, name, f"HI-{name}-4")),
-    ),
+    "suffix", lambda scale: ("RoPE", *SSMS[scale], *blocks(scale)),
+    Claim("few-blocks", f"Interleaved hybrids with N < 4 reach {PERCENT} with fewer examples than RoPE (ratio above 1)",
+          _more("RoPE", "{}", lambda scale: [name for name in blocks(scale) if not name.endswith("4")])),
+    Claim("one-in-five", "With N = 4 a hybrid still needs fewer examples than the SSM alone (ratio above 1)",
+          _more("{}", "HI-{}-4", SSMS)),
 )  # fmt: skip
 FIG7A = _item(
     "fig7a", "Position retrieval: data efficiency", "RoPE first, hybrids and NoPE later, SSMs not at all", "position", "position",
     families,
-    Claim(
-        "F4-rope-first",
-        f"NoPE and every hybrid need more examples than RoPE to reach {PERCENT} (ratio above 1)",
-        lambda e: every(("NoPE", *HYBRIDS[e.scale]), lambda name: _more(e, name, "RoPE")),
-    ),
-    Claim(
-        "F4-hybrids-like-nope",
-        f"Every hybrid needs as many examples as NoPE to reach {PERCENT}, up to a factor {ALIKE:g}",
-        lambda e: every(HYBRIDS[e.scale], lambda name: _alike(e, name, "NoPE")),
-    ),
-    Claim(
-        "F4-ssms-never",
-        f"Fewer than half of the runs of an SSM reach {PERCENT} within the budget (paper: none)",
-        lambda e: every(SSMS[e.scale], lambda name: _never(e, name)),
-    ),
+    Claim("F4-rope-first", f"NoPE and every hybrid need more examples than RoPE to reach {PERCENT} (ratio above 1)",
+          _more("{}", "RoPE", lambda scale: ("NoPE", *HYBRIDS[scale]))),
+    Claim("F4-hybrids-like-nope", f"Every hybrid needs as many examples as NoPE to reach {PERCENT}, up to a factor {ALIKE:g}",
+          _alike("{}", "NoPE", HYBRIDS)),
+    Claim("F4-ssms-never", f"Fewer than half of the runs of an SSM reach {PERCENT} within the budget (paper: none)",
+          each(SSMS, _never)),
 )  # fmt: skip
 FIG7B = _item(
     "fig7b", "Position retrieval: size of the state", "no size of the state suffices", "position-states", "position",
-    _with_references,
-    Claim(
-        "F4-no-state",
-        f"With two and with four times the state fewer than half of an SSM's runs reach {PERCENT} (paper: none)",
-        lambda e: every([name for name in states(e.scale) if "x" in name], lambda name: _never(e, name)),
-    ),
+    lambda scale: ("RoPE", *states(scale)),
+    Claim("F4-no-state", f"With two and with four times the state fewer than half of an SSM's runs reach {PERCENT} (paper: none)",
+          each(lambda scale: [name for name in states(scale) if "x" in name], _never)),
 )  # fmt: skip
 FIG7C = _item(
     "fig7c", "Position retrieval: SSM layers to a Transformer layer", "more Transformer layers, fewer examples",
-    "position-blocks", "position", _blocks,
-    Claim(
-        "F4-dense-attention",
-        f"Interleaved 4:1 needs more examples than 1:1 to reach {PERCENT} (ratio above 1)",
-        lambda e: every(SSMS[e.scale], lambda name: _more(e, f"HI-{name}-4", f"HI-{name}-1")),
-    ),
+    "position-blocks", "position", lambda scale: ("RoPE", *SSMS[scale], *blocks(scale)),
+    Claim("F4-dense-attention", f"Interleaved 4:1 needs more examples than 1:1 to reach {PERCENT} (ratio above 1)",
+          _more("HI-{}-4", "HI-{}-1", SSMS)),
 )  # fmt: skip
 FIG19 = _item(
     "fig19", "Position retrieval: reverse gating (left)", "with the gate on the Mamba stream a two-stream model learns sooner",
     "position-reverse", "position", ("RoPE", "2S-M2", "2SR-M2"),
-    Claim(
-        "reverse-sooner",
-        f"Two-stream needs more examples than reverse two-stream to reach {PERCENT} (ratio above 1)",
-        lambda e: _more(e, "2S-M2", "2SR-M2"),
-    ),
-    Claim(
-        "reverse-like-rope",
-        f"Reverse two-stream and RoPE need as many examples to reach {PERCENT}, up to a factor {ALIKE:g}",
-        lambda e: _alike(e, "2SR-M2", "RoPE"),
-    ),
+    Claim("reverse-sooner", f"Two-stream needs more examples than reverse two-stream to reach {PERCENT} (ratio above 1)",
+          _more("2S-M2", "2SR-M2")),
+    Claim("reverse-like-rope", f"Reverse two-stream and RoPE need as many examples to reach {PERCENT}, up to a factor {ALIKE:g}",
+          _alike("2SR-M2", "RoPE")),
 )  # fmt: skip

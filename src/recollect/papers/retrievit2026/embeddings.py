@@ -17,9 +17,9 @@ from recollect.figures.grids import scatter_figure
 from recollect.papers.estimates import Estimate, NotEnough, mean_of, share_of
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, claims
-from recollect.papers.questions import Finding, every, exceeds, few, most
+from recollect.papers.questions import Finding, exceeds, few, most
 from recollect.papers.retrievit2026.settings import M2_BLOCKS, TITLES, TRANSFORMERS, differs, studied
-from recollect.papers.retrievit2026.view import HALF, best_learnt, learnt, of, pooled, rows_of, view
+from recollect.papers.retrievit2026.view import HALF, best_learnt, each, learnt, of, pooled, rows_of, view
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
 """Shares of training at which embeddings are shown."""
@@ -135,24 +135,14 @@ def _item(name: str, title: str, shows: str, drawn: str, part: str, models: Sequ
 FIG9 = _item(
     "fig9", "Position embeddings over training", "SSMs form a spiral, Transformers none",
     "Position embeddings, first two components", "embeddings", FIG9_MODELS,
-    Claim(
-        "F6-spiral",
-        f"Most runs of Mamba2 end, in the embeddings shown, with {SPIRAL}",
-        lambda evidence: most(_spirals(evidence, "M2")),
-    ),
+    Claim("F6-spiral", f"Most runs of Mamba2 end, in the embeddings shown, with {SPIRAL}", lambda e: most(_spirals(e, "M2"))),
     *_no_spiral,
 )  # fmt: skip
 FIG20 = _item(
     "fig20", "Position embeddings of hybrids over training", "hybrids begin with a spiral and leave it",
     "Position embeddings of hybrids", "embeddings-hybrids", FIG20_MODELS,
-    Claim(
-        "F6-early-spiral",
-        f"After a quarter of their training most runs of every hybrid that learn the task have {SPIRAL}",
-        lambda evidence: every(FIG20_MODELS, lambda name: most(_spirals(evidence, name, 0.25))),
-    ),
-    Claim(
-        "F6-leave-spiral",
-        "In every hybrid the angle is less monotone at the end than after a quarter of the training",
-        lambda e: every(FIG20_MODELS, lambda name: exceeds(_monotone(e, name, 0.25), _monotone(e, name, 1.0))),
-    ),
+    Claim("F6-early-spiral", f"After a quarter of their training most runs of every hybrid that learn the task have {SPIRAL}",
+          each(FIG20_MODELS, lambda e, name: most(_spirals(e, name, 0.25)))),
+    Claim("F6-leave-spiral", "In every hybrid the angle is less monotone at the end than after a quarter of the training",
+          each(FIG20_MODELS, lambda e, name: exceeds(_monotone(e, name, 0.25), _monotone(e, name, 1.0)))),
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """Figures 10, 11, 21 and 22: are the embeddings of neighbouring positions alike? In SSMs and hybrids, not in Transformers."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import product
 
@@ -9,10 +10,10 @@ import pandas as pd
 
 from recollect.analysis.embeddings import chance_distance, cosine, neighbour_distance, pca
 from recollect.figures.grids import heatmaps_figure, long_table
-from recollect.figures.panels import lines_figure, mean_and_range
+from recollect.figures.panels import mean_and_range
 from recollect.papers.estimates import Estimate, NotEnough
-from recollect.papers.item import Drawing, Item
-from recollect.papers.judge import Claim, Evidence, Scale, claim, claims
+from recollect.papers.item import Drawing, Item, lines
+from recollect.papers.judge import Claim, Evidence, Scale, claims
 from recollect.papers.questions import Finding, all_of, at_least, at_most, every
 from recollect.papers.retrievit2026.embeddings import (
     DIFFERS,
@@ -25,7 +26,7 @@ from recollect.papers.retrievit2026.embeddings import (
     shown_seeds,
 )
 from recollect.papers.retrievit2026.settings import M2_BLOCKS, SETTINGS, TITLES, TRANSFORMERS, differs, studied
-from recollect.papers.retrievit2026.view import view
+from recollect.papers.retrievit2026.view import each, view
 
 FIG22_MODELS = ("RoPE", "NoPE", "M2", "2S-M2")
 NEIGHBOURS = (1, 2, 5, 10, 20, 50)
@@ -73,33 +74,18 @@ def _not_local(name: str, evidence: Evidence) -> Finding:
     return at_most(_locality(evidence, name, components(evidence.scale)[0]), LOCAL)
 
 
-@claim("F6-near-identical")
-def _near_identical(evidence: Evidence) -> Finding:
-    """Without PCA the embeddings of RoPE and NoPE have a mean cosine similarity of at least {ALIKE}"""
-
-    def alike(name: str) -> Finding:
-        label = f"{name}: mean cosine similarity"
-        return at_least(over_seeds(evidence, name, lambda x: float(cosine(x).mean()), label), ALIKE)
-
-    return every(TRANSFORMERS, alike)
+def _near_identical(evidence: Evidence, name: str) -> Finding:
+    found = over_seeds(evidence, name, lambda x: float(cosine(x).mean()), f"{name}: mean cosine similarity")
+    return at_least(found, ALIKE)
 
 
-@claim("F6-low-dimensional")
-def _low_dimensional(evidence: Evidence) -> Finding:
-    """In Mamba2 and two-stream Mamba2 the fewest components shown hold at least {LOW} of the variance of the embeddings"""
+def _low_dimensional(evidence: Evidence, name: str) -> Finding:
     kept = components(evidence.scale)[0]
-
-    def low(name: str) -> Finding:
-        label = f"{name}: variance in {kept} components"
-        return at_least(over_seeds(evidence, name, lambda x: float(pca(x, kept)[1].sum()), label), LOW)
-
-    return every(("M2", "2S-M2"), low)
+    label = f"{name}: variance in {kept} components"
+    return at_least(over_seeds(evidence, name, lambda x: float(pca(x, kept)[1].sum()), label), LOW)
 
 
-@claim("F6-ends-first")
-def _ends_local_first(evidence: Evidence) -> Finding:
-    """After a quarter of training, in the fewest components shown, neighbours among the first and among the last tenth of the
-    positions are more alike than in the middle half by at least {SOONER} in Mamba2 and interleaved 1:1"""
+def _ends_local_first(evidence: Evidence, name: str) -> Finding:
     kept = components(evidence.scale)[0]
 
     def lead(x: np.ndarray) -> float:
@@ -107,11 +93,8 @@ def _ends_local_first(evidence: Evidence) -> Finding:
         middle = near[len(near) // 4 : len(near) - len(near) // 4]
         return float(min(near[:edge].mean(), near[-edge:].mean()) - middle.mean())
 
-    def sooner(name: str) -> Finding:
-        label = f"{name}: likeness of neighbours at the ends, over that in the middle, at {SHARES[0]:.0%}"
-        return at_least(over_seeds(evidence, name, lead, label, share=SHARES[0]), SOONER)
-
-    return every(("M2", "HI-M2-1"), sooner)
+    label = f"{name}: likeness of neighbours at the ends, over that in the middle, at {SHARES[0]:.0%}"
+    return at_least(over_seeds(evidence, name, lead, label, share=SHARES[0]), SOONER)
 
 
 def near(evidence: Evidence, name: str, table: str = "", **tie: bool) -> Estimate:
@@ -120,14 +103,10 @@ def near(evidence: Evidence, name: str, table: str = "", **tie: bool) -> Estimat
     return over_seeds(evidence, name, nearness, f"{name}{words}: neighbours' distance / chance", table=table, **tie)
 
 
-@claim("F6-neighbours")
-def _neighbours(evidence: Evidence) -> Finding:
-    """The two nearest neighbours are on average at most {NEAR} times as far as by chance in interleaved 1:1, and at least
-    {FAR} times in RoPE"""
-    return all_of(
-        lambda: at_most(near(evidence, "HI-M2-1"), NEAR),
-        lambda: at_least(near(evidence, "RoPE"), FAR),
-    )
+def near_in(evidence: Evidence, local: Sequence[str], table: str = "", **tie: bool) -> Finding:
+    """Whether neighbours are near in these models, and not in RoPE."""
+    parts = (lambda name=name: at_most(near(evidence, name, table, **tie), NEAR) for name in local)
+    return all_of(*parts, lambda: at_least(near(evidence, "RoPE", table, **tie), FAR))
 
 
 def _similar(x: np.ndarray, kept: int | None) -> pd.DataFrame:
@@ -152,24 +131,22 @@ def draw_similarity(title: str, names: Sequence[str], over_time: bool, evidence:
     return figure, long_table(cells, ("position", "other"), "cosine")
 
 
-def draw_neighbours(evidence: Evidence, caption: str) -> Drawing:
-    """Mean |i - j| over the K nearest neighbours, against K."""
-    n = SETTINGS[evidence.scale].position
-    tried, rows, runs = tuple(k for k in NEIGHBOURS if k < n), [], view(evidence)
+def _distances(evidence: Evidence) -> pd.DataFrame:
+    """Mean |i - j| over the K nearest neighbours, by model and K."""
+    tried, rows, runs = tuple(k for k in NEIGHBOURS if k < SETTINGS[evidence.scale].position), [], view(evidence)
     for name in ("RoPE", "HI-M2-1"):
-        try:
+        with suppress(NotEnough):
             for x in embeddings(evidence, runs.loc[runs["name"] == name], name):
                 found = zip(tried, neighbour_distance(x, tried), strict=True)
                 rows += [{"model": TITLES[name], "K": k, "distance": distance} for k, distance in found]
-        except NotEnough:
-            continue
-    table = mean_and_range(pd.DataFrame(rows, columns=["model", "K", "distance"]), ["model", "K"], "distance")
-    figure = lines_figure(
-        table, "K", "model", title="Distance of the K nearest neighbours", xlabel="K", ylabel="mean |i - j|",
-        caption=f"{caption} Grey: chance, {chance_distance(n):.3g}.", ylim=None,
-    )  # fmt: skip
-    figure.axes[0].axhline(chance_distance(n), color="#777777", linewidth=1)
-    return figure, table
+    return mean_and_range(pd.DataFrame(rows, columns=["model", "K", "distance"]), ["model", "K"], "distance")
+
+
+def _chance(evidence: Evidence) -> float:
+    return chance_distance(SETTINGS[evidence.scale].position)
+
+
+_ADJACENT = "adjacent positions are more alike than others"
 
 
 def _item(
@@ -183,44 +160,41 @@ def _item(
 FIG10 = _item(
     "fig10", "Cosine similarity of position embeddings over training", "SSMs and hybrids are local, Transformers are not",
     "Cosine similarity after PCA", "embeddings", FIG9_MODELS, True,
-    Claim(
-        "F6-local",
-        f"In Mamba2 and interleaved 1:1, in the fewest components shown, adjacent positions are more alike than others by "
-        f"at least {LOCAL} in cosine similarity of the embeddings shown",
-        partial(_local, ("M2", "HI-M2-1"), False),
-    ),
+    Claim("F6-local", f"In Mamba2 and interleaved 1:1, in the fewest components shown, {_ADJACENT} by at least {LOCAL} in "
+          "cosine similarity of the embeddings shown", partial(_local, ("M2", "HI-M2-1"), False)),
     *_not_local,
-    _ends_local_first,
+    Claim("F6-ends-first", "After a quarter of training, in the fewest components shown, neighbours among the first and among "
+          f"the last tenth of the positions are more alike than in the middle half by at least {SOONER} in Mamba2 and "
+          "interleaved 1:1", each(("M2", "HI-M2-1"), _ends_local_first)),
 )  # fmt: skip
 FIG21 = _item(
     "fig21", "Cosine similarity of position embeddings, interleaved", "all ratios are local, whatever the dimensions",
     "Cosine similarity, interleaved N:1", "embeddings-ratios", M2_BLOCKS, False,
-    Claim(
-        "F6-ratios-local",
-        f"With and without PCA adjacent positions are more alike than others by at least {LOCAL}, N = 1 to 4",
-        partial(_local, M2_BLOCKS, True),
-    ),
+    Claim("F6-ratios-local", f"With and without PCA {_ADJACENT} by at least {LOCAL}, N = 1 to 4",
+          partial(_local, M2_BLOCKS, True)),
 )  # fmt: skip
 FIG22 = _item(
     "fig22", "Cosine similarity of position embeddings, one of each family",
     "Mamba2 and two-stream are local, Transformers are not", "Cosine similarity", "embeddings-families", FIG22_MODELS, False,
-    Claim(
-        "F6-families-local",
-        "In Mamba2 and two-stream Mamba2, with and without PCA, adjacent positions are more alike than others "
-        f"by at least {LOCAL}",
-        partial(_local, ("M2", "2S-M2"), True),
-    ),
+    Claim("F6-families-local", f"In Mamba2 and two-stream Mamba2, with and without PCA, {_ADJACENT} by at least {LOCAL}",
+          partial(_local, ("M2", "2S-M2"), True)),
     *_not_local,
-    _near_identical,
-    _low_dimensional,
+    Claim("F6-near-identical", f"Without PCA the embeddings of RoPE and NoPE have a mean cosine similarity of at least {ALIKE}",
+          each(TRANSFORMERS, _near_identical)),
+    Claim("F6-low-dimensional", "In Mamba2 and two-stream Mamba2 the fewest components shown hold at least "
+          f"{LOW} of the variance of the embeddings", each(("M2", "2S-M2"), _low_dimensional)),
 )  # fmt: skip
 FIG11 = Item(
-    "fig11",
-    "Distance of nearest neighbours",
-    "neighbours in the hybrid's embedding are neighbours in the sequence",
-    draw_neighbours,
+    "fig11", "Distance of nearest neighbours", "neighbours in the hybrid's embedding are neighbours in the sequence",
+    lines(
+        _distances, "K", "model", title="Distance of the K nearest neighbours", xlabel="K", ylabel="mean |i - j|", ylim=None,
+        level=_chance, note=lambda e: f"Grey: chance, {_chance(e):.3g}.",
+    ),
     studied("embeddings-neighbours", "position", ("RoPE", "HI-M2-1")),
-    (_neighbours,),
+    (
+        Claim("F6-neighbours", f"The two nearest neighbours are on average at most {NEAR} times as far as by chance in "
+              f"interleaved 1:1, and at least {FAR} times in RoPE", lambda e: near_in(e, ("HI-M2-1",))),
+    ),
     differs("position", tiny=HEAD, small=HEAD, paper="Not stated, so chosen: nearest by cosine similarity."),
     ("snapshots",),
-)
+)  # fmt: skip

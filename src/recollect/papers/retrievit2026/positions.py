@@ -10,7 +10,7 @@ from recollect.analysis.dynamics import leaves, uninformed_loss
 from recollect.analysis.gates import fusion, gate_traces
 from recollect.analysis.positions import SerialPosition, position_matrix, serial_position
 from recollect.figures.grids import heatmaps_figure, long_table
-from recollect.figures.panels import lines_figure, mean_and_range
+from recollect.figures.panels import mean_and_range
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.examples import ENDED, curve_table
 from recollect.papers.item import Drawing, Item, lines
@@ -20,14 +20,17 @@ from recollect.papers.retrievit2026.settings import (
     FOUR,
     HYBRIDS,
     M2_BLOCKS,
+    M2_HYBRIDS,
     SETTINGS,
     SSMS,
     TITLES,
+    Models,
+    at_scale,
     differs,
     families,
     studied,
 )
-from recollect.papers.retrievit2026.view import HALF, best_learnt, learnt, of, pooled, rows_of, view
+from recollect.papers.retrievit2026.view import HALF, best_learnt, each, learnt, of, pooled, rows_of, view
 
 ENDS_FIRST, SUDDEN, DEEPER, OPEN, LATER = 0.3, 0.35, 0.05, 0.05, 2.0
 """The least lead of an end over the middle in accuracy; the most of training that a sudden transition takes; the least by which
@@ -59,22 +62,15 @@ def _measured(
     return mean_of(values(name), f"{name}: {label}", pooled(evidence, values))
 
 
-def _ends_first(*names: str) -> Callable[[Evidence], Finding]:
+def _ends_first(evidence: Evidence, name: str) -> Finding:
     """Whether both ends lead: the first positions and the last, each at a time of its own."""
-
-    def both(evidence: Evidence, name: str) -> Finding:
-        return all_of(
-            at_least(_measured(evidence, name, lambda one: one.head_lead, "lead of the first positions"), ENDS_FIRST),
-            at_least(_measured(evidence, name, lambda one: one.tail_lead, "lead of the last positions"), ENDS_FIRST),
-        )
-
-    return lambda evidence: every(names, lambda name: both(evidence, name))
+    return all_of(
+        at_least(_measured(evidence, name, lambda one: one.head_lead, "lead of the first positions"), ENDS_FIRST),
+        at_least(_measured(evidence, name, lambda one: one.tail_lead, "lead of the last positions"), ENDS_FIRST),
+    )
 
 
-@claim("F5-rope-at-once")
 def _at_once(evidence: Evidence) -> Finding:
-    """In the runs of RoPE that have learnt the task (accuracy at least {HALF}) neither the first nor the last tenth of the
-    positions ever leads by more than {ENDS_FIRST}"""
     label = "lead of the first or the last positions"
     return at_most(_measured(evidence, "RoPE", lambda one: max(one.head_lead, one.tail_lead), label, HALF), ENDS_FIRST)
 
@@ -88,15 +84,15 @@ def _plateau_left(evidence: Evidence, name: str) -> Estimate:
     ids = of(evidence, name)["id"]
     if evidence.curves.empty:
         raise NotEnough("there are no curves")
-    level, found = uninformed_loss(SETTINGS[evidence.scale].position), []
+    found: list[float] = []
     for run in ids:
         curve = rows_of(evidence.curves, [run]).sort_values("step")
-        left = leaves(curve["examples"], curve["train_loss"], level)
+        left = leaves(curve["examples"], curve["train_loss"], _loss(evidence))
         found.append(left if left == left else math.inf)
     return mean_of(found, f"{name}: examples on the plateau")
 
 
-def _leave_first(evidence: Evidence, names: Sequence[str], times: float) -> Finding:
+def _leave_first(models: Models, times: float, evidence: Evidence) -> Finding:
     """Whether RoPE stays on the plateau at least `times` as long as each of these models."""
     rope = _plateau_left(evidence, "RoPE")
 
@@ -105,20 +101,7 @@ def _leave_first(evidence: Evidence, names: Sequence[str], times: float) -> Find
         label = f"{left.name}, times {times:g}" if times != 1 else left.name
         return exceeds(rope, Estimate(label, times * left.value, times * left.low, times * left.high, left.seeds))
 
-    return every(names, before)
-
-
-@claim("hybrids-leave-first")
-def _hybrids_leave_first(evidence: Evidence) -> Finding:
-    """The training loss of the hybrids stays below log(length) / 2 by 2 % after fewer examples than RoPE's"""
-    return _leave_first(evidence, HYBRIDS[evidence.scale], 1.0)
-
-
-@claim("ssms-leave-much-sooner")
-def _ssms_leave_sooner(evidence: Evidence) -> Finding:
-    """RoPE's training loss needs at least {LATER:g} times as many examples as that of the SSMs to stay below log(length) / 2 by
-    2 % (paper: 7 M against 2 M)"""
-    return _leave_first(evidence, SSMS[evidence.scale], LATER)
+    return every(at_scale(models, evidence.scale), before)
 
 
 def _gates(evidence: Evidence) -> pd.DataFrame:
@@ -165,17 +148,9 @@ def _by_position(title: str, names: Sequence[str], evidence: Evidence, caption: 
     return figure, long_table(cells, ("progress", "position"), "accuracy")
 
 
-def _draw_loss(evidence: Evidence, caption: str) -> Drawing:
-    """Training loss against examples, and the loss of a model that knows nothing."""
-    table = curve_table(evidence.curves, view(evidence), TITLES, "train_loss")
-    level = uninformed_loss(SETTINGS[evidence.scale].position)
-    figure = lines_figure(
-        table, "examples", "model", title="Training loss in position retrieval", xlabel="training examples",
-        caption=f"{caption} {ENDED} Grey: log(length) / 2 = {level:.2f}, the loss of a model that knows nothing.",
-        ylabel="training loss in nats", logx=False, ylim=None,
-    )  # fmt: skip
-    figure.axes[0].axhline(level, color="#777777", linewidth=1)
-    return figure, table
+def _loss(evidence: Evidence) -> float:
+    """The loss of a model that knows nothing."""
+    return uninformed_loss(SETTINGS[evidence.scale].position)
 
 
 def _gates_by_layer(evidence: Evidence) -> pd.DataFrame:
@@ -198,39 +173,45 @@ _LEAD = (
 FIG8 = _item(
     "fig8", "Position retrieval: accuracy by position", "SSMs learn the ends first, Transformers all at once", "position-four",
     FOUR,
-    Claim("F5-ssm-ends", f"In Mamba2 {_LEAD}", _ends_first("M2")),
-    _at_once,
-    Claim(
-        "F5-rope-sudden",
-        "In the runs of RoPE that have learnt the task accuracy goes from a tenth to nine tenths of where it ends within at "
-        f"most {SUDDEN} of their training",
-        lambda e: at_most(_rise(e, "RoPE"), SUDDEN),
-    ),
-    Claim("F5-hybrids-ends", f"In interleaved 1:1 and two-stream Mamba2 {_LEAD}", _ends_first("HI-M2-1", "2S-M2")),
+    Claim("F5-ssm-ends", f"In Mamba2 {_LEAD}", each(("M2",), _ends_first)),
+    Claim("F5-rope-at-once", f"In the runs of RoPE that have learnt the task (accuracy at least {HALF}) neither the first nor "
+          f"the last tenth of the positions ever leads by more than {ENDS_FIRST}", _at_once),
+    Claim("F5-rope-sudden", "In the runs of RoPE that have learnt the task accuracy goes from a tenth to nine tenths of where it "
+          f"ends within at most {SUDDEN} of their training", lambda e: at_most(_rise(e, "RoPE"), SUDDEN)),
+    Claim("F5-hybrids-ends", f"In interleaved 1:1 and two-stream Mamba2 {_LEAD}", each(M2_HYBRIDS, _ends_first)),
     panels="Accuracy by target position",
 )  # fmt: skip
 FIG13 = _item(
     "fig13", "Position retrieval: accuracy by position, interleaved", "N = 1 is learnt more suddenly, N > 1 like an SSM",
     "position-m2-blocks", M2_BLOCKS,
-    Claim("F5-sparse-like-ssm", f"In interleaved Mamba2 with N = 2, 3, 4 {_LEAD}", _ends_first(*M2_BLOCKS[1:])),
-    Claim(
-        "F5-dense-steeper",
-        "In the runs that have learnt the task, interleaved 1:1 goes from a tenth to nine tenths of its final accuracy within a "
-        "smaller share of training than N = 2, 3 and 4",
-        lambda e: every(M2_BLOCKS[1:], lambda name: exceeds(_rise(e, name), _rise(e, M2_BLOCKS[0]))),
-    ),
+    Claim("F5-sparse-like-ssm", f"In interleaved Mamba2 with N = 2, 3, 4 {_LEAD}", each(M2_BLOCKS[1:], _ends_first)),
+    Claim("F5-dense-steeper", "In the runs that have learnt the task, interleaved 1:1 goes from a tenth to nine tenths of its "
+          "final accuracy within a smaller share of training than N = 2, 3 and 4",
+          each(M2_BLOCKS[1:], lambda e, name: exceeds(_rise(e, name), _rise(e, M2_BLOCKS[0])))),
     panels="Accuracy by target position, interleaved N:1",
 )  # fmt: skip
 FIG19_RIGHT = _item(
     "fig19-right", "Position retrieval: accuracy by position, reverse gating", "reverse gating learns as other hybrids do",
     "position-gating", ("2S-M2", "2SR-M2"),
-    Claim("F5-reverse-ends", f"In reverse two-stream Mamba2 {_LEAD}", _ends_first("2SR-M2")),
+    Claim("F5-reverse-ends", f"In reverse two-stream Mamba2 {_LEAD}", each(("2SR-M2",), _ends_first)),
     panels="Accuracy by target position, reverse two-stream",
 )  # fmt: skip
 FIG17 = Item(
     "fig17", "Position retrieval: training loss",
     "SSMs leave the plateau of the uninformed loss first, Transformers late and suddenly",
-    _draw_loss, studied("position", "position", families), (_hybrids_leave_first, _ssms_leave_sooner),
+    lines(
+        lambda e: curve_table(e.curves, view(e), TITLES, "train_loss"), "examples", "model",
+        title="Training loss in position retrieval", xlabel="training examples", ylabel="training loss in nats", logx=False,
+        ylim=None, level=_loss,
+        note=lambda e: f"{ENDED} Grey: log(length) / 2 = {_loss(e):.2f}, the loss of a model that knows nothing.",
+    ),
+    studied("position", "position", families),
+    (
+        Claim("hybrids-leave-first", "The training loss of the hybrids stays below log(length) / 2 by 2 % after fewer examples "
+              "than RoPE's", partial(_leave_first, HYBRIDS, 1.0)),
+        Claim("ssms-leave-much-sooner", f"RoPE's training loss needs at least {LATER:g} times as many examples as that of the "
+              "SSMs to stay below log(length) / 2 by 2 % (paper: 7 M against 2 M)", partial(_leave_first, SSMS, LATER)),
+    ),
     differs("position", paper="NoPE is drawn too."), ("curves",),
 )  # fmt: skip
 FIG18 = Item(

@@ -6,11 +6,11 @@ the other stream. `paper` is Tables 1 and 2 as printed (its 2:1 and 3:1 rows as 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from recollect.papers.judge import Scale
+from recollect.papers.judge import SCALES, Scale
 from recollect.sources import preset
 from recollect.sources.base import chosen_text
 from recollect.sources.retrievit2026 import SOURCE
@@ -22,14 +22,16 @@ CONTROLLED: tuple[Scale, ...] = ("small", "medium", "paper")
 Fields = dict[str, Any]
 TaskName = Literal["suffix", "prefix", "suffix-99", "prefix-99", "position"]
 """N-gram retrieval with the query after or before the sequence, to 95 % or to 99 %, and position retrieval."""
-Models = Sequence[str] | Callable[[Scale], Sequence[str]]
-"""The models of an item by their short names, the same at every scale or not."""
+Models = Sequence[str] | Mapping[Scale, Sequence[str]] | Callable[[Scale], Sequence[str]]
+"""Models by their short names, the same at every scale or not."""
 Trained = Callable[[Scale], list[Study]]
 """The studies of an item."""
-TRANSFORMERS = ("RoPE", "NoPE")
-_TWO = ("HI-M2-1", "2S-M2")
-HYBRIDS = {"tiny": _TWO, "small": _TWO, "medium": _TWO, "paper": ("HI-M-1", "HI-M2-1", "2S-M", "2S-M2")}
-SSMS = {"tiny": ("M2",), "small": ("M2",), "medium": ("M2",), "paper": ("M", "M2")}
+TRANSFORMERS, M2_HYBRIDS = ("RoPE", "NoPE"), ("HI-M2-1", "2S-M2")
+HYBRIDS: Mapping[Scale, tuple[str, ...]] = {
+    **dict.fromkeys(SCALES, M2_HYBRIDS),
+    "paper": ("HI-M-1", "HI-M2-1", "2S-M", "2S-M2"),
+}
+SSMS: Mapping[Scale, tuple[str, ...]] = {**dict.fromkeys(SCALES, ("M2",)), "paper": ("M", "M2")}
 """Only `paper` has the older Mamba."""
 FIVE = ("RoPE", "NoPE", "M2", "HI-M2-1", "2S-M2")
 """The models of Figure 4."""
@@ -163,7 +165,7 @@ def studies(part: str, scale: Scale, task: TaskName, models: Sequence[str]) -> l
 
 def at_scale(models: Models, scale: Scale) -> Sequence[str]:
     """The models of an item at a scale."""
-    return models(scale) if callable(models) else models
+    return models(scale) if callable(models) else models[scale] if isinstance(models, Mapping) else models
 
 
 def studied(part: str, task: TaskName, models: Models) -> Trained:

@@ -13,42 +13,17 @@ import pandas as pd
 from recollect.analysis.embeddings import spiral
 from recollect.papers.estimates import NotEnough
 from recollect.papers.item import Item, table
-from recollect.papers.judge import Evidence, Scale, claim
-from recollect.papers.questions import Finding, all_of, at_least, at_most, every
+from recollect.papers.judge import Claim, Evidence, Scale
+from recollect.papers.questions import at_least
 from recollect.papers.retrievit2026.embeddings import embeddings
-from recollect.papers.retrievit2026.locality import FAR, NEAR, components, locality, near, nearness
+from recollect.papers.retrievit2026.locality import FAR, NEAR, components, locality, near, near_in, nearness
 from recollect.papers.retrievit2026.settings import CONTROLLED, TITLES, differs, study
-from recollect.papers.retrievit2026.view import view
+from recollect.papers.retrievit2026.view import each, view
 from recollect.study.spec import Study
 
-TIED_MODELS = ("RoPE", "M2", "HI-M2-1")
-
-
-def _alike(evidence: Evidence, tie: bool, table: str) -> Finding:
-    """Whether the SSM and the hybrid are local and RoPE is not, with the head tied or not."""
-    local = (lambda name=name: at_most(near(evidence, name, table, tie=tie), NEAR) for name in ("M2", "HI-M2-1"))
-    return all_of(*local, lambda: at_least(near(evidence, "RoPE", table, tie=tie), FAR))
-
-
-@claim("F6-tied", CONTROLLED)
-def _tied(evidence: Evidence) -> Finding:
-    """With every head tied, neighbours are at most {NEAR} times as far as by chance in Mamba2 and interleaved 1:1, and at least
-    {FAR} times in RoPE"""
-    return _alike(evidence, True, "input")
-
-
-@claim("F6-untied", CONTROLLED)
-def _untied(evidence: Evidence) -> Finding:
-    """With no head tied, neighbours in the head's embeddings are at most {NEAR} times as far as by chance in Mamba2 and
-    interleaved 1:1, and at least {FAR} times in RoPE"""
-    return _alike(evidence, False, "output")
-
-
-@claim("F6-untied-inputs", CONTROLLED)
-def _untied_inputs(evidence: Evidence) -> Finding:
-    """With no head tied, the input embeddings of all three have neighbours at least {FAR} times as far as by chance: what they
-    show is then due to tying"""
-    return every(TIED_MODELS, lambda name: at_least(near(evidence, name, "input", tie=False), FAR))
+LOCAL = ("M2", "HI-M2-1")
+TIED_MODELS = ("RoPE", *LOCAL)
+_NEAR = f"at most {NEAR} times as far as by chance in Mamba2 and interleaved 1:1, and at least {FAR} times in RoPE"
 
 
 def tying_studies(scale: Scale) -> list[Study]:
@@ -84,7 +59,16 @@ def _by_head(evidence: Evidence) -> pd.DataFrame:
 _BOTH = "Here each is trained both ways, with a tied and with an untied head."
 TYING = Item(
     "tying", "Control: tied heads", "whether finding 6 is due to the models or to which of them are tied",
-    table(_by_head, "Control: finding 6 with the head tied and untied"), tying_studies, (_tied, _untied, _untied_inputs),
+    table(_by_head, "Control: finding 6 with the head tied and untied"), tying_studies, 
+    (
+        Claim("F6-tied", f"With every head tied, neighbours are {_NEAR}",
+              lambda e: near_in(e, LOCAL, "input", tie=True), CONTROLLED),
+        Claim("F6-untied", f"With no head tied, neighbours in the head's embeddings are {_NEAR}",
+              lambda e: near_in(e, LOCAL, "output", tie=False), CONTROLLED),
+        Claim("F6-untied-inputs", f"With no head tied, the input embeddings of all three have neighbours at least {FAR} times as "
+              "far as by chance: what they show is then due to tying",
+              each(TIED_MODELS, lambda e, name: at_least(near(e, name, "input", tie=False), FAR)), CONTROLLED),
+    ),
     differs(
         "position", tiny=_BOTH, small=_BOTH,
         paper="The paper ties SSMs and hybrids and no Transformer; here each is trained both ways.",

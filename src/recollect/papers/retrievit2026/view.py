@@ -11,8 +11,9 @@ from recollect.analysis.pooled import Pool, pool
 from recollect.analysis.rates import at_best_rates, mean_accuracy
 from recollect.analysis.window import THRESHOLD
 from recollect.papers.estimates import NotEnough
-from recollect.papers.judge import Evidence, Scale, where
-from recollect.papers.retrievit2026.settings import TITLES, Fields, TaskName, study
+from recollect.papers.judge import Evidence, Scale, Test, where
+from recollect.papers.questions import Finding, every
+from recollect.papers.retrievit2026.settings import TITLES, Fields, Models, TaskName, at_scale, study
 
 HALF = 0.5
 """The accuracy in position retrieval from which a model counts as having learnt it."""
@@ -43,8 +44,6 @@ def view(evidence: Evidence) -> pd.DataFrame:
 
 
 def _view(evidence: Evidence) -> pd.DataFrame:
-    if evidence.runs.empty:
-        return pd.DataFrame(columns=["id", "name", "accuracy", "train.seed", *VARIANT])
     known = names(evidence.scale)
     frame = evidence.runs.assign(name=[known[run] for run in evidence.runs["id"]])
     order = {name: place for place, name in enumerate(TITLES)}
@@ -98,3 +97,8 @@ def rows_of(frame: pd.DataFrame, runs: Iterable[str]) -> pd.DataFrame:
 def of(evidence: Evidence, name: str, **values: Any) -> pd.DataFrame:
     """The runs of one model, at its best rate."""
     return evidence.whole(where(view(evidence), name=name, **values))
+
+
+def each(models: Models, test: Callable[[Evidence, str], Finding]) -> Test:
+    """Whether a test holds of each of these models."""
+    return lambda evidence: every(at_scale(models, evidence.scale), lambda name: test(evidence, name))
