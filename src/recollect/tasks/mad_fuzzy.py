@@ -56,10 +56,8 @@ class MADFuzzy(AnswersTask):
         batch = self.for_test().batch(0, "chance", 2048)
         return most_frequent_share(batch, batch.answers, self.letters, self.vocab - 1)
 
-    def word(self, token: int) -> str:
-        if token == self.vocab - 1:
-            return "pad"
-        return f"k{token}" if token < self.letters else f"v{token - self.letters}"
+    def lexicon(self) -> dict[str, range]:
+        return {"k{}": range(self.letters), "v{}": range(self.vocab - 1 - self.letters), "pad": range(1)}
 
     def for_test(self) -> "MADFuzzy":
         return self.changed(largest_keys=True)

@@ -49,10 +49,8 @@ class MADRecall(AnswersTask):
         batch = self.batch(0, "chance", 2048)
         return most_frequent_share(batch, batch.answers[:, ::2], self.keys, 2 * self.keys)
 
-    def word(self, token: int) -> str:
-        if token < 2 * self.keys:
-            return f"k{token}" if token < self.keys else f"v{token - self.keys}"
-        return f"n{token - 2 * self.keys}"
+    def lexicon(self) -> dict[str, range]:
+        return {"k{}": range(self.keys), "v{}": range(self.keys), "n{}": range(self.vocab - 2 * self.keys)}
 
     def sample(self, stream: Stream) -> Batch:
         pairs, K, device = self.length // 2, self.keys, stream.device

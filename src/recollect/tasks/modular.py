@@ -51,10 +51,6 @@ class Modular(AnswersTask):
         return 1 - (1 - self.min_length) // self._each, 1 + (self.length - 1) // self._each
 
     @property
-    def vocabulary(self) -> int:
-        return self.modulus + 7  # padding, digits, three operators, two brackets, `=`
-
-    @property
     def row_length(self) -> int:
         return self.length + 1
 
@@ -63,10 +59,8 @@ class Modular(AnswersTask):
         """The accuracy of always guessing 0, the most frequent value, in 4,096 rows."""
         return (self.batch(0, "chance", 4096).answers == 1).double().mean().item()
 
-    def word(self, token: int) -> str:
-        if token == 0:
-            return "·"
-        return str(token - 1) if token <= self.modulus else "+-x()="[token - 1 - self.modulus]
+    def lexicon(self) -> dict[str, range]:
+        return {"·": range(1), "{}": range(self.modulus), **dict.fromkeys("+-x()=", range(1))}
 
     def sample(self, stream: Stream) -> Batch:
         least, most = self._digits

@@ -18,7 +18,6 @@ from torch import Tensor
 from recollect.rng import Stream
 from recollect.tasks.base import Batch
 from recollect.tasks.mqar import MQAR
-from recollect.tasks.pairs import draw_pairs
 
 
 class Updating(MQAR):
@@ -47,10 +46,10 @@ class Updating(MQAR):
         K, writes = self.pairs, self.pairs + self.updates
         each = torch.arange(K, device=stream.device).expand(stream.rows, -1)
         if self.variant == "clean":
-            token, keys, values = draw_pairs(stream, K, writes, self.vocab, self.roles)
+            token, keys, values = self._draw_pairs(stream, writes)
             written = torch.cat([each, stream.integers(self.updates, 0, K)], dim=1).gather(1, stream.order(writes))
         else:
-            token, keys, values = draw_pairs(stream, K, K, self.vocab)
+            token, keys, values = self._draw_pairs(stream, K)
             written = torch.cat([each, stream.order(K)[:, : self.updates]], dim=1)
             values = torch.cat([values, self._new_values(stream, values)], dim=1)
         write = torch.arange(writes, device=stream.device).expand(stream.rows, -1)
