@@ -53,8 +53,8 @@ class PairsTask(AnswersTask):
         return token, 1 + token(key), half + stream.bijection(half)(value)
 
     def _queried(self, tokens: Tensor, positions: Tensor, values: Tensor, key: Tensor, source: Tensor) -> Batch:
-        """Rows in which the number `key` of the keys is queried at `positions`, and whose answers `values` are at `source`: (rows,
-        answers) each. Its tags are the distance from the key to its query, the key's number and the number of pairs."""
+        """Rows in which key number `key` is queried at `positions`, and whose answers `values` are at `source`: (rows, answers)
+        each. Its tags are the distance from the key to its query, the key's number and the number of pairs."""
         tags = {"gap": positions - source + 1, "key": key, "pairs": torch.full_like(key[:, :1], self.pairs)}
         return Batch(tokens, positions, values, source=source, tags=tags)
 
