@@ -13,7 +13,7 @@ import gc
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -95,11 +95,6 @@ class Row:
     head: float = float("nan")
     mixers: float = float("nan")
     optimiser: float = float("nan")
-
-    @classmethod
-    def columns(cls) -> list[str]:
-        """Names of the columns."""
-        return [field.name for field in fields(cls)]
 
 
 def ceilings(device: torch.device) -> Ceilings:

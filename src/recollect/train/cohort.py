@@ -171,14 +171,10 @@ class Cohort:
         self.members.select(stay, wanted)
         self.replay = Replay(self._step, self.device)  # the old one's tensors are gone
 
-    def evaluated(self) -> Parameters:
-        """The parameters to measure and to save, the runs on the first rows."""
-        return self.members.evaluated()
-
     def measures(self, task: Task, runs: Sequence[int], rows: int, sliced: bool, purpose: str) -> Measures:
         """Measure some runs on the first rows that a task has for a purpose: `valid` or `test`."""
         index = self.members.rows(runs)
-        params = {name: p[index] for name, p in self.evaluated().items()}
+        params = {name: p[index] for name, p in self.members.evaluated().items()}
 
         def forward(tokens: Tensor, positions: Tensor) -> Tensor:
             with self.autocast():

@@ -36,41 +36,35 @@ def train(
     """
     cohort = Cohort(runs, torch.device(device))
     done = restore(cohort, saved) if saved else 0
-    with closing(Compilation(cohort)) as compilation:
-        yield from _train(cohort, done, compilation, every, weights, stop)
-
-
-def _train(
-    cohort: Cohort, done: int, compilation: Compilation, every: float, weights: bool, stop: Callable[[], bool]
-) -> Iterator[Event]:
-    """Train a cohort that has taken `done` steps to its end."""
-    spec = cohort.spec
+    spec, members = cohort.spec, cohort.members
     since = time.monotonic()
     due = since + every
-    for step in range(done, spec.total_steps):
-        compilation.before_step(spec.total_steps - step)
-        cohort.advance(step)
-        cohort.records.album.take(cohort.evaluated, step + 1)
+    with closing(Compilation(cohort)) as compilation:
+        for step in range(done, spec.total_steps):
+            compilation.before_step(spec.total_steps - step)
+            cohort.advance(step)
+            cohort.records.album.take(members.evaluated, step + 1)
 
-        last = step + 1 == spec.total_steps
-        if last or (step + 1) % spec.cadence == 0:
-            accuracy = measured(cohort, step + 1)
-            a_step = (time.monotonic() - since) / spec.cadence
-            endings = endings_of(cohort, accuracy, last)
-            by_run = dict(zip((run.id for run in cohort.runs), accuracy, strict=True))
-            points = {run.id: curve[-1] for run, curve in zip(cohort.runs, cohort.records.curves, strict=True)}
-            yield Measured(step + 1, spec.total_steps, by_run, len(endings), points)
-            yield from results(cohort, endings, step + 1, weights)
-            stay = [i for i in range(len(cohort)) if i not in endings]
-            cohort.keep(stay, compiled_anew=False)
-            if not stay:
-                return
-            compilation.members_left(a_step, spec.total_steps - step - 1)
-            since = time.monotonic()
-        if (now := time.monotonic()) >= due or stop():
-            yield Saved(step + 1, snapshot(cohort, step + 1))
-            spent = time.monotonic() - now  # also by whoever writes it: the loop goes on when that is done
-            due = now + spent + (max(every, spent / SHARE) if every else 0.0)
+            last = step + 1 == spec.total_steps
+            if last or (step + 1) % spec.cadence == 0:
+                accuracy = measured(cohort, step + 1)
+                a_step = (time.monotonic() - since) / spec.cadence
+                endings = endings_of(cohort, accuracy, last)
+                ids = [run.id for run in cohort.runs]
+                points = {run: curve[-1] for run, curve in zip(ids, cohort.records.curves, strict=True)}
+                by_run = dict(zip(ids, accuracy, strict=True))
+                yield Measured(step + 1, spec.total_steps, by_run, len(endings), points)
+                yield from results(cohort, endings, step + 1, weights)
+                stay = [i for i in range(len(cohort)) if i not in endings]
+                cohort.keep(stay, compiled_anew=False)
+                if not stay:
+                    return
+                compilation.members_left(a_step, spec.total_steps - step - 1)
+                since = time.monotonic()
+            if (now := time.monotonic()) >= due or stop():
+                yield Saved(step + 1, snapshot(cohort, step + 1))
+                spent = time.monotonic() - now  # also by whoever writes it: the loop goes on when that is done
+                due = now + spent + (max(every, spent / SHARE) if every else 0.0)
 
 
 def measured(cohort: Cohort, step: int) -> list[float]:
@@ -83,7 +77,7 @@ def measured(cohort: Cohort, step: int) -> list[float]:
     columns = {
         "train_loss": loss / count, "train_accuracy": hits / count, "grad_norm": norm / count,
         "test_loss": found.loss, "test_answers": found.answers, "test_rows": found.rows,
-        **cohort.model.measures(cohort.evaluated()),
+        **cohort.model.measures(cohort.members.evaluated()),
     }  # fmt: skip
     values = {name: column.tolist() for name, column in columns.items()}
     factor = spec.rate_factor(step - 1)
@@ -130,7 +124,7 @@ def results(cohort: Cohort, endings: dict[int, Ending], step: int, weights: bool
                 {**record, "tag": prefix + record["tag"]} for record in _slice_records(found, place, step)
             ]
     records.charge()
-    params = cohort.evaluated()
+    params = cohort.members.evaluated()
     for final, (i, status) in zip(finals, endings.items(), strict=True):
         yield Ended(
             cohort.runs[i], status, step, final, records.curves[i], _last_only(records.slices[i]), records.seconds[i],
