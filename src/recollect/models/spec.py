@@ -111,7 +111,7 @@ class ModelSpec(Spec):
         return self
 
     @model_validator(mode="after")
-    def _known_letters(self) -> Self:
+    def _parts_fit(self) -> Self:
         for letter in self.pattern:
             if letter not in self.blocks:
                 example = "give `blocks`, e.g. {M: {mixer: mamba, mlp: none}}"
@@ -126,14 +126,10 @@ class ModelSpec(Spec):
                 f"positions {self.positions!r} act inside attention, and {kinds} has none; "
                 "choose from: none, learned, sinusoidal, relative"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _canon_fits(self) -> Self:
         if self.canon and self.pattern:
             raise SpecError(f"canon {self.canon!r} is given beside a pattern; give it in `blocks`, letter by letter")
         if self.canon:
-            self.layer_blocks()
+            self.layer_blocks()  # a block refuses a Canon layer that it has no place for
         return self
 
     def layer_blocks(self) -> list[BlockSpec]:

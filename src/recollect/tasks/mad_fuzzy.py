@@ -18,7 +18,7 @@ from torch import Tensor
 
 from recollect.rng import Stream
 from recollect.tasks.base import MOST, AnswersTask, Batch
-from recollect.tasks.mad_recall import most_frequent_share
+from recollect.tasks.mad_recall import every_next, most_frequent_share
 from recollect.tasks.pairs import Motifs
 
 
@@ -126,19 +126,8 @@ class MADFuzzy(AnswersTask):
         known = value_columns.where((number > first)[..., None], discarded)
         earlier = value_start.gather(1, first)[..., None] + torch.arange(self.value_size, device=origin.device)
         source = source.scatter(1, known.flatten(1), earlier.flatten(1))[:, 1:discarded]
-        scored = source >= 0
-        positions = torch.arange(self.length, device=origin.device).expand(rows, -1)
         query = key_start[:, -1:] + torch.arange(self.key_size, device=origin.device)
-        return Batch(
-            tokens=tokens[:, : self.length],
-            positions=positions,
-            answers=tokens[:, 1:discarded],
-            query=query.where(query < value_start[:, -1:], -1),
-            source=source,
-            scored=scored,
-            trained=torch.ones_like(scored),
-            tags={"gap": (positions + 1 - source).where(scored, -1)},
-        )
+        return every_next(tokens[:, :discarded], source, query.where(query < value_start[:, -1:], -1))
 
 
 def _first_alike(keys: Motifs) -> Tensor:

@@ -190,10 +190,7 @@ TaskConformance.add_tests(TASK_CHECKS)
 
 def _counted(batch: Batch) -> Tensor:
     """Which answers are more than padding: (rows, answers), bool."""
-    trained, scored = batch.trained, batch.scored
-    assert trained is not None, "trained is missing"
-    assert scored is not None, "scored is missing"
-    return trained | scored
+    return batch.trained | batch.scored
 
 
 def _none(bad: Tensor, what: str, axis: str = "answer", **values: Tensor) -> None:
