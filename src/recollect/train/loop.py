@@ -16,7 +16,7 @@ from recollect.train.checkpoint import EVERY, SHARE, restore, snapshot
 from recollect.train.cohort import Cohort
 from recollect.train.events import Ended, Ending, Event, Measured, Saved
 from recollect.train.hopeless import hopeless
-from recollect.train.measure import Measures
+from recollect.train.measure import EvaluationRows, Measures
 from recollect.train.spec import RunSpec
 from recollect.train.speed.ahead import Compilation
 
@@ -69,10 +69,9 @@ def train(
 
 def measured(cohort: Cohort, step: int) -> list[float]:
     """Measure everyone on validation rows, add a point to each curve, and return the headline accuracies."""
-    spec, task, records = cohort.spec, cohort.task.for_test(), cohort.records
-    always = spec.slices == "always"
-    found = cohort.measures(task, range(len(cohort)), spec.eval_rows, sliced=always, purpose="valid")
-    accuracy = found.accuracy(task).tolist()
+    spec, records = cohort.spec, cohort.records
+    found = cohort.measures(cohort.validation, range(len(cohort)), sliced=spec.slices == "always")
+    accuracy = found.accuracy(cohort.validation.task).tolist()
     count, loss, hits, norm = cohort.members.sums[: len(cohort)].T
     columns = {
         "train_loss": loss / count, "train_accuracy": hits / count, "grad_norm": norm / count,
@@ -113,16 +112,14 @@ def results(cohort: Cohort, endings: dict[int, Ending], step: int, weights: bool
     records, ending = cohort.records, list(endings)
     finals: list[dict[str, float]] = [{"valid": records.curves[i][-1]["accuracy"]} for i in ending]
     for number, task in enumerate(cohort.runs[0].all_tests):
-        found = cohort.measures(task, ending, cohort.spec.test_rows, sliced=True, purpose="test")
+        rows = EvaluationRows(task, cohort.members.seeds, "test", cohort.spec.test_rows)
+        found = cohort.measures(rows, ending, sliced=True)
         prefix = f"tests.{number - 1}." if number else ""
         columns = {"loss": found.loss, "accuracy": found.accuracy(task), "answers": found.answers, "rows": found.rows}
-        for name, column in columns.items():
-            for final, value in zip(finals, column.tolist(), strict=True):
-                final[prefix + name] = value
+        values = {prefix + name: column.tolist() for name, column in columns.items()}
         for place, i in enumerate(ending):
-            records.slices[i] += [
-                {**record, "tag": prefix + record["tag"]} for record in _slice_records(found, place, step)
-            ]
+            finals[place] |= {name: column[place] for name, column in values.items()}
+            records.slices[i] += _slice_records(found, place, step, prefix)
     records.charge()
     params = cohort.members.evaluated()
     for final, (i, status) in zip(finals, endings.items(), strict=True):
@@ -134,12 +131,12 @@ def results(cohort: Cohort, endings: dict[int, Ending], step: int, weights: bool
         )  # fmt: skip
 
 
-def _slice_records(found: Measures, member: int, step: int) -> list[dict]:
+def _slice_records(found: Measures, member: int, step: int, prefix: str = "") -> list[dict]:
     records = []
     for tag, (counted, right) in found.slices.items():
         seen = counted[member].nonzero()[:, 0].tolist()
         records.append(
-            {"step": step, "tag": tag, "values": seen,
+            {"step": step, "tag": prefix + tag, "values": seen,
              "counts": counted[member][seen].tolist(), "right": right[member][seen].tolist()}
         )  # fmt: skip
     return records
