@@ -159,17 +159,15 @@ def _cohort(
     if device.type == "cuda":
         row.memory_gib = torch.cuda.max_memory_allocated(device) / 2**30
     if last:
-        whole = row.ms / 1000 * members
-        row.sampling = (
-            seconds_per_call(lambda: cohort.feed(next(number)).map(lambda x: x[cohort.members.seed_of]), device) / whole
-        )
-        row.head = seconds_per_call(_head(cohort), device) / whole
-        row.mixers = seconds_per_call(_mixers(cohort), device) / whole
+
+        def share(part: Callable[[], object]) -> float:
+            return seconds_per_call(part, device) / (row.ms / 1000 * members)
+
+        row.sampling = share(lambda: cohort.feed(next(number)).map(lambda x: x[cohort.members.seed_of]))
+        row.head, row.mixers = share(_head(cohort)), share(_mixers(cohort))
         inputs = cohort.inputs(0)
         gradients = list(cohort.gradients(inputs))
-        row.optimiser = (
-            seconds_per_call(lambda: [cohort.move(*members, inputs) for members in gradients], device) / whole
-        )
+        row.optimiser = share(lambda: [cohort.move(*found, inputs) for found in gradients])
     return row
 
 

@@ -40,8 +40,7 @@ class Attention(Mixer):
         query, per head (FoX, Lin et al. 2025).
     output_gate: whether the heads' outputs are multiplied by sigmoid(W_g x), channel by channel, before the last map.
     qk_norm: whether queries and keys are normalised, head by head, with learned gains (RMSNorm; Dehghani et al. 2023).
-    init: how the projections start: normal, by the model's default, which is GPT-2's and Zoology's; pytorch, by that of
-    nn.Linear;
+    init: how the projections start: normal, by the model's default, which is GPT-2's and Zoology's; pytorch, by nn.Linear's;
         or mimetic (Trockman & Kolter 2023), W_q^T W_k of each head near 0.7 (I + noise), and W_out W_v near 0.4 (noise - I).
 
     Under muP scores are divided by d and not by sqrt(d), so that they are the same at the base width.
