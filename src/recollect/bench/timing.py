@@ -119,7 +119,10 @@ def bench(shape: Shape, sizes: list[int], device: torch.device, best: Ceilings, 
             if not out_of_memory(error):
                 raise
             yield _row(shape, members, float("nan"), alone, shape.runs(1)[0], best)
-        _clear(device)
+        gc.collect()
+        torch.compiler.reset()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
 
 
 def seconds_per_call(step: Callable[[], object], device: torch.device) -> float:
@@ -248,10 +251,3 @@ def _now(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
-
-
-def _clear(device: torch.device) -> None:
-    gc.collect()
-    torch.compiler.reset()
-    if device.type == "cuda":
-        torch.cuda.empty_cache()

@@ -1,6 +1,6 @@
 """What a model is, as a specification: mixers, their order, and everything around them."""
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -48,16 +48,12 @@ class SecondStream(Spec):
     """Which stream the gate is on."""
 
 
-def _attention() -> Any:
-    return MixerSpec(kind="attention")
-
-
 class ModelSpec(Spec):
     """A sequence model: embedding (+ positions), layers, norm, head."""
 
     also = ("preset",)
 
-    mixer: AnyMixer = Field(default_factory=_attention)
+    mixer: AnyMixer = Field(default_factory=lambda: MixerSpec(kind="attention"))
     """The mixer of every layer, unless `pattern` says otherwise."""
     width: int = Field(default=64, ge=1, le=2**16)
     """Channels of the residual stream."""

@@ -171,7 +171,7 @@ TASK_CHECKS: list[Check] = checks(
 )
 
 
-class TaskConformance(Conformance):
+class TaskConformance(Conformance, rules=TASK_CHECKS):
     """Tests for your own task: inherit, call the class Test.., and set `task`."""
 
     task: Task
@@ -183,9 +183,6 @@ class TaskConformance(Conformance):
     def given(self, check: Check) -> dict[str, Any]:
         more = {"keyed": self.keyed} if check.function is answerable else {}
         return {"task": self.task, "rows": self.rows, **more}
-
-
-TaskConformance.add_tests(TASK_CHECKS)
 
 
 def _counted(batch: Batch) -> Tensor:

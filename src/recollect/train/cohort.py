@@ -81,7 +81,6 @@ class Cohort:
 
     @property
     def runs(self) -> list[RunSpec]:
-        """The runs in training."""
         return self.members.runs
 
     def advance(self, step: int) -> None:

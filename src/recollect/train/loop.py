@@ -48,7 +48,7 @@ def train(
             last = step + 1 == spec.total_steps
             if last or (step + 1) % spec.cadence == 0:
                 accuracy = measured(cohort, step + 1)
-                a_step = (time.monotonic() - since) / spec.cadence
+                step_seconds = (time.monotonic() - since) / spec.cadence
                 endings = endings_of(cohort, accuracy, last)
                 ids = [run.id for run in cohort.runs]
                 points = {run: curve[-1] for run, curve in zip(ids, cohort.records.curves, strict=True)}
@@ -59,7 +59,7 @@ def train(
                 cohort.keep(stay, compiled_anew=False)
                 if not stay:
                     return
-                compilation.members_left(a_step, spec.total_steps - step - 1)
+                compilation.members_left(step_seconds, spec.total_steps - step - 1)
                 since = time.monotonic()
             if (now := time.monotonic()) >= due or stop():
                 yield Saved(step + 1, snapshot(cohort, step + 1))
