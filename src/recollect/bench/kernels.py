@@ -84,9 +84,18 @@ def check(op: str, device: torch.device, size: Size) -> Iterator[Checked]:
     y = case.definition(*(t.double() for t in tensors))
     direction = torch.randn(y.shape, generator=torch.Generator().manual_seed(1)).to(device)
     expected = _results(case.definition, [t.double() for t in tensors], direction)
-    measured = partial(_checked, op, expected=expected, allowed=ALLOWED[dtype], device=device)
     for form, version, reason, run in _forms(op, case, tensors, direction):
-        yield Checked(op, form, version, "not here", note=reason) if reason else measured(form, version, run)
+        if reason:
+            yield Checked(op, form, version, "not here", note=reason)
+            continue
+        try:
+            output, *gradients = [_error(a, b) for a, b in zip(run(), expected, strict=True)]
+            seconds = seconds_per_call(run, device)
+        except Exception as error:  # of any kind: it is the result
+            yield Checked(op, form, version, "fails", note=f"{type(error).__name__}: {error}".splitlines()[0])
+            continue
+        right = all(off < ALLOWED[dtype] for off in (output, *gradients))  # NaN is not right
+        yield Checked(op, form, version, "right" if right else "wrong", output, max(gradients), 1e3 * seconds)
 
 
 Form = tuple[str, str, str, Callable[[], list[Tensor]]]
@@ -113,21 +122,6 @@ def _forms(op: str, case: Case, tensors: list[Tensor], direction: Tensor) -> Ite
         mamba, installed = case.mamba, external.version_of("mamba-ssm")
         reason = off_gpu if installed else "mamba-ssm is not installed"
         yield MAMBA, installed or "-", reason, lambda: _results(mamba, tensors, narrow)
-
-
-def _checked(
-    op: str, form: str, version: str, run: Callable[[], list[Tensor]], expected: list[Tensor], allowed: float,
-    device: torch.device,
-) -> Checked:  # fmt: skip
-    try:
-        results = run()
-        output, *gradients = [_error(a, b) for a, b in zip(results, expected, strict=True)]
-        seconds = seconds_per_call(run, device)
-    except Exception as error:  # of any kind: it is the result
-        return Checked(op, form, version, "fails", note=f"{type(error).__name__}: {error}".splitlines()[0])
-    worst = max(gradients)
-    right = output < allowed and worst < allowed  # NaN is not right
-    return Checked(op, form, version, "right" if right else "wrong", output, worst, 1e3 * seconds)
 
 
 def _results(function: Callable[..., Tensor], tensors: Sequence[Tensor], direction: Tensor) -> list[Tensor]:

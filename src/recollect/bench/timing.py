@@ -111,14 +111,14 @@ def ceilings(device: torch.device) -> Ceilings:
 def bench(shape: Shape, sizes: list[int], device: torch.device, best: Ceilings, compiled: bool) -> Iterator[Row]:
     """One run at a time, then each cohort size, smallest first; sizes that do not fit give a row without a time."""
     alone = _one_at_a_time(shape, device)
-    yield _row(shape, 0, alone, alone, shape.runs(1)[0], best)
+    yield _row(shape, 0, alone, alone, best)
     for members in sorted(sizes):
         try:
             yield _cohort(shape, members, alone, device, best, compiled, last=members == max(sizes))
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
-            yield _row(shape, members, float("nan"), alone, shape.runs(1)[0], best)
+            yield _row(shape, members, float("nan"), alone, best)
         gc.collect()
         torch.compiler.reset()
         if device.type == "cuda":
@@ -157,7 +157,7 @@ def _cohort(
     first = _now(device) - started
     for _ in range(WARM + 1):  # then, on a GPU, a step is recorded as a graph
         step()
-    row = _row(shape, members, seconds_per_call(step, device) / members, alone, cohort.runs[0], best)
+    row = _row(shape, members, seconds_per_call(step, device) / members, alone, best)
     row.first_step_s = first
     if device.type == "cuda":
         row.memory_gib = torch.cuda.max_memory_allocated(device) / 2**30
@@ -174,7 +174,8 @@ def _cohort(
     return row
 
 
-def _row(shape: Shape, members: int, seconds: float, alone: float, run: RunSpec, best: Ceilings) -> Row:
+def _row(shape: Shape, members: int, seconds: float, alone: float, best: Ceilings) -> Row:
+    run = shape.runs(1)[0]
     floor = max(work_of(run).step_flops / best.flops, step_bytes(run) / best.bytes)
     return Row(
         run.model.title, shape.width, shape.length, shape.pairs, shape.batch, shape.layers, shape.mlp,
