@@ -1,4 +1,4 @@
-"""Schedule-free AdamW (Defazio et al. 2024); its step is in ops/schedule_free.py.
+"""Schedule-free AdamW (Defazio et al. 2024); its step is in ops/optimisers.py.
 
 It needs no decaying rate: what is measured is an average of all points so far, in which a point counts by the square of the
 largest rate until then. Any schedule of its rate is accepted; the authors' is `constant` after warm-up.
@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from recollect.ops.schedule_free import schedule_free, schedule_free_scales
+from recollect.ops.optimisers import schedule_free, schedule_free_scales
 from recollect.train.optimisers.adamw import AdamW
 from recollect.train.optimisers.base import Group, Parameters, State, zeros
 
