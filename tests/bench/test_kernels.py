@@ -46,6 +46,10 @@ def test_all_that_is_offered_elsewhere_is_listed():
         (lambda q, k, v: CASES["attention"].definition(q, k, v) * 1.01, "wrong"),
         (lambda q, k, v: CASES["attention"].definition(q, k, v.detach()) + 0 * v, "wrong"),  # its gradient alone
         (lambda q, k, v: CASES["attention"].definition(q, k, v) * math.nan, "wrong"),
+        (
+            lambda q, k, v: CASES["attention"].definition(q, k, v) + 0 * (v - v.detach()).sqrt(),
+            "wrong",
+        ),  # NaN, in one gradient
         (lambda q, k, v: q @ k, "fails"),
     ],
 )

@@ -44,7 +44,7 @@ def by_head(weight, heads):
 
 
 def test_key_heads_must_divide_the_heads_and_mimetic_pairs_them():
-    with pytest.raises(SpecError, match="kv_heads 3 does not divide 4 heads; choose from: 1, 2, 4"):
+    with pytest.raises(SpecError, match="kv_heads: 3 does not divide heads 4; choose from: 1, 2, 4"):
         Attention(16, heads=4, kv_heads=3)
     with pytest.raises(SpecError, match="leave out kv_heads"):
         Attention(16, heads=4, kv_heads=2, init="mimetic")

@@ -113,7 +113,7 @@ def test_mamba3_starts_with_published_steps_and_biases():
     [
         ("mamba3", {"state": 5}, "choose an even state"),
         ("mamba3", {"rotary_fraction": 0.0}, "no pair of channels to rotate"),
-        ("mamba3", {"groups": 3}, "groups 3 does not divide 2 heads; choose from: 1, 2"),
+        ("mamba3", {"groups": 3}, "groups: 3 does not divide heads 2; choose from: 1, 2"),
         ("lru", {"r_min": 0.9, "r_max": 0.5}, "r_min < r_max"),
         ("lru", {"max_phase": 7.0}, "up to 2 pi"),
         ("lru", {"state": -1}, "option state = -1: choose from 0"),

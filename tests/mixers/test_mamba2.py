@@ -75,7 +75,7 @@ def test_sizes_that_do_not_divide_are_refused():
         SpecError, match="mamba2: head_dim of the inner width: 64 does not divide width 48; choose from: 1, 2"
     ):
         Mamba2(24, head_dim=64)
-    with pytest.raises(SpecError, match="mamba2: groups 2 does not divide 3 heads; choose from: 1, 3"):
+    with pytest.raises(SpecError, match="mamba2: groups: 2 does not divide heads 3; choose from: 1, 3"):
         Mamba2(24, head_dim=16, groups=2)
 
 

@@ -10,7 +10,7 @@ SHAPES = {"a matrix": (3, 5, 7), "a vector": (2, 1100), "a number": (4,)}
 
 
 def lion_error(*shape: int, device="cpu") -> float:
-    from recollect.ops.lion import lion_definition, lion_scales
+    from recollect.ops.optimisers import lion_definition, lion_scales
     from recollect.ops.triton import optimisers as kernels
 
     def step(kernel, tensors, g, numbers, number, decays):
@@ -24,7 +24,7 @@ def lion_error(*shape: int, device="cpu") -> float:
 
 
 def schedule_free_error(*shape: int, device="cpu") -> float:
-    from recollect.ops.schedule_free import schedule_free_definition, schedule_free_scales
+    from recollect.ops.optimisers import schedule_free_definition, schedule_free_scales
     from recollect.ops.triton import optimisers as kernels
 
     def step(kernel, tensors, g, numbers, number, decays):

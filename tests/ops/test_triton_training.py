@@ -106,7 +106,7 @@ def mlp_error(members: int, rows: int, width: int, hidden: int, dtype=torch.floa
 
 
 def adamw_error(*shape: int, device="cpu") -> float:
-    from recollect.ops.adamw import adamw_definition, adamw_scales
+    from recollect.ops.optimisers import adamw_definition, adamw_scales
     from recollect.ops.triton import optimisers as kernels
 
     torch.manual_seed(len(shape))

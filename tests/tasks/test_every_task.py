@@ -30,9 +30,14 @@ def test_batches_are_what_they_say(task):
     for tag in batch.tags.values():
         assert tag.dtype == torch.int64
         assert tag.shape in {(rows, 1), tuple(batch.answers.shape)}
-    for token in range(min(task.vocabulary, 500)):
-        assert task.word(token)
     assert 0 < task.chance <= 1
+
+
+def test_every_token_has_a_word_of_its_own(task):
+    tokens = range(min(task.vocabulary, 500))
+    words = {task.word(token) for token in (*tokens, task.vocabulary - 1)}
+    assert all(words)
+    assert len(words) == len({*tokens, task.vocabulary - 1})
 
 
 def same(a: Batch, b: Batch) -> bool:

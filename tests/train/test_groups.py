@@ -61,8 +61,8 @@ def test_groups_of_factor_one_change_nothing(optimiser):
     for step in range(3):
         plain.advance(step)
         grouped.advance(step)
-    for name, p in plain.evaluated().items():
-        assert torch.equal(p, grouped.evaluated()[name])
+    for name, p in plain.members.evaluated().items():
+        assert torch.equal(p, grouped.members.evaluated()[name])
 
 
 def test_a_rate_of_a_group_is_that_rate_for_all():

@@ -158,7 +158,7 @@ def test_what_is_measured_and_kept_is_the_point_that_the_optimiser_names():
         cohort.advance(step)
     (ended, _) = results(train(specs, weights=True)).values()
     weights = safetensors.torch.load(ended.weights)
-    for name, average in cohort.evaluated().items():
+    for name, average in cohort.members.evaluated().items():
         assert torch.equal(weights[name], average[0])
     assert not torch.equal(weights["embedding.weight"], cohort.members.params["embedding.weight"][0])
     assert torch.equal(safetensors.torch.load(ended.snapshots[-1][2])["input"], weights["embedding.weight"])

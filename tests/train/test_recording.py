@@ -69,7 +69,7 @@ def test_choices_are_those_of_decoding_token_by_token():
         tests=[{"kind": "duplicates", "length": 12, "segments": 2, "symbols": 6}],
     )
     cohort = Cohort([run, run.changed(train=run.train.changed(lr=0.02))], torch.device("cpu"))
-    found = cohort.measures(run.tests[0], [0, 1], 64, sliced=True, purpose="test")
+    found = cohort.measures(EvaluationRows(run.tests[0], cohort.members.seeds, "test", 64), [0, 1], sliced=True)
     model = build(run.model, run.task.vocabulary, run.row_length, run.train.seed).double()
     batch = run.tests[0].batch(run.train.seed, "test", 64)
     first = int(batch.positions[0, 0])

@@ -60,7 +60,7 @@ def far(name: str, reference: Callable[[nn.Module], object], warms_up: bool = Fa
     trained = _distance(cohort.members.params, model)
     if hasattr(theirs, "eval"):
         theirs.eval()
-    return max(trained, _distance(cohort.evaluated(), model)) if hasattr(theirs, "eval") else trained
+    return max(trained, _distance(cohort.members.evaluated(), model)) if hasattr(theirs, "eval") else trained
 
 
 def _distance(ours: dict[str, Tensor], model: nn.Module) -> float:

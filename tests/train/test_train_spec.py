@@ -223,6 +223,5 @@ def test_every_name_is_an_optimiser_or_a_schedule_that_can_be_built():
         assert isinstance(TrainSpec(steps=9, optimiser=name).built_optimiser, Optimiser)
     for name in SCHEDULES:
         spec = TrainSpec(steps=100, schedule=name)
-        assert isinstance(spec.built_schedule, Schedule)
         assert [spec.rate_factor(step) for step in range(10)] == [(step + 1) / 10 for step in range(10)]
     assert list(SCHEDULES) == ["constant", "linear", "cosine", "wsd", "inverse_sqrt"]

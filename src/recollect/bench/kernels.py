@@ -84,9 +84,18 @@ def check(op: str, device: torch.device, size: Size) -> Iterator[Checked]:
     y = case.definition(*(t.double() for t in tensors))
     direction = torch.randn(y.shape, generator=torch.Generator().manual_seed(1)).to(device)
     expected = _results(case.definition, [t.double() for t in tensors], direction)
-    measured = partial(_checked, op, expected=expected, allowed=ALLOWED[dtype], device=device)
     for form, version, reason, run in _forms(op, case, tensors, direction):
-        yield Checked(op, form, version, "not here", note=reason) if reason else measured(form, version, run)
+        if reason:
+            yield Checked(op, form, version, "not here", note=reason)
+            continue
+        try:
+            output, *gradients = [_error(a, b) for a, b in zip(run(), expected, strict=True)]
+            seconds = seconds_per_call(run, device)
+        except Exception as error:  # of any kind: it is the result
+            yield Checked(op, form, version, "fails", note=f"{type(error).__name__}: {error}".splitlines()[0])
+            continue
+        right = all(off < ALLOWED[dtype] for off in (output, *gradients))  # NaN is not right
+        yield Checked(op, form, version, "right" if right else "wrong", output, max(gradients), 1e3 * seconds)
 
 
 Form = tuple[str, str, str, Callable[[], list[Tensor]]]
@@ -96,33 +105,23 @@ Form = tuple[str, str, str, Callable[[], list[Tensor]]]
 def _forms(op: str, case: Case, tensors: list[Tensor], direction: Tensor) -> Iterator[Form]:
     version, narrow = metadata.version("recollect"), direction.to(tensors[0].dtype)
     off_gpu = "" if tensors[0].is_cuda else "needs a CUDA GPU"
-    yield PYTORCH, version, "", _switched(lambda: _results(case.ours, tensors, narrow), triton="0")
+
+    def ours(triton: str) -> list[Tensor]:
+        with _environment(RECOLLECT_TRITON=triton, RECOLLECT_EXTERNAL="0"):
+            return _results(case.ours, tensors, narrow)
+
+    yield PYTORCH, version, "", partial(ours, "0")
     if case.triton:
         reason = off_gpu if importlib.util.find_spec("triton") else "Triton is not installed"
-        yield TRITON, version, reason, _switched(lambda: _results(case.ours, tensors, narrow), triton="1")
+        yield TRITON, version, reason, partial(ours, "1")
     if op in external.OFFERS:
         # They are tried even where training would not use them (external.usable).
         reason = off_gpu if external.INSTALLED else "flash-linear-attention 0.6 or later is not installed"
         yield FLA, external.VERSION or "-", reason, lambda: _fla(op, case, tensors, narrow)
     if case.mamba is not None:
-        mamba, installed = case.mamba, _version("mamba-ssm")
+        mamba, installed = case.mamba, external.version_of("mamba-ssm")
         reason = off_gpu if installed else "mamba-ssm is not installed"
         yield MAMBA, installed or "-", reason, lambda: _results(mamba, tensors, narrow)
-
-
-def _checked(
-    op: str, form: str, version: str, run: Callable[[], list[Tensor]], expected: list[Tensor], allowed: float,
-    device: torch.device,
-) -> Checked:  # fmt: skip
-    try:
-        results = run()
-        output, *gradients = [_error(a, b) for a, b in zip(results, expected, strict=True)]
-        seconds = seconds_per_call(run, device)
-    except Exception as error:  # of any kind: it is the result
-        return Checked(op, form, version, "fails", note=f"{type(error).__name__}: {error}".splitlines()[0])
-    worst = max(gradients)
-    right = output < allowed and worst < allowed  # NaN is not right
-    return Checked(op, form, version, "right" if right else "wrong", output, worst, 1e3 * seconds)
 
 
 def _results(function: Callable[..., Tensor], tensors: Sequence[Tensor], direction: Tensor) -> list[Tensor]:
@@ -141,16 +140,6 @@ def _fla(op: str, case: Case, tensors: list[Tensor], direction: Tensor) -> list[
     return [turned(t) for t in external.theirs(op, [turned(t) for t in tensors], turned(direction))]
 
 
-def _switched(run: Callable[[], list[Tensor]], triton: str) -> Callable[[], list[Tensor]]:
-    """`run` with our kernels on or off, and other libraries' off."""
-
-    def switched() -> list[Tensor]:
-        with _environment(RECOLLECT_TRITON=triton, RECOLLECT_EXTERNAL="0"):
-            return run()
-
-    return switched
-
-
 @contextmanager
 def _environment(**values: str) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in values}
@@ -167,11 +156,6 @@ def _environment(**values: str) -> Iterator[None]:
 
 def _error(a: Tensor, b: Tensor) -> float:
     return ((a.double() - b).norm() / b.norm().clamp(min=1e-30)).item()
-
-
-def _version(package: str) -> str:
-    """The version of an installed package, or nothing."""
-    return next((package.version for package in metadata.distributions(name=package)), "")
 
 
 # Inputs as mixers have them: queries and keys of length 1, gates between 0 and 1, decays that forget within the row.

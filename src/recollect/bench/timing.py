@@ -13,7 +13,7 @@ import gc
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -96,11 +96,6 @@ class Row:
     mixers: float = float("nan")
     optimiser: float = float("nan")
 
-    @classmethod
-    def columns(cls) -> list[str]:
-        """Names of the columns."""
-        return [field.name for field in fields(cls)]
-
 
 def ceilings(device: torch.device) -> Ceilings:
     """Measure the machine: a matrix product in its lowest useful precision, and a copy."""
@@ -116,15 +111,18 @@ def ceilings(device: torch.device) -> Ceilings:
 def bench(shape: Shape, sizes: list[int], device: torch.device, best: Ceilings, compiled: bool) -> Iterator[Row]:
     """One run at a time, then each cohort size, smallest first; sizes that do not fit give a row without a time."""
     alone = _one_at_a_time(shape, device)
-    yield _row(shape, 0, alone, alone, shape.runs(1)[0], best)
+    yield _row(shape, 0, alone, alone, best)
     for members in sorted(sizes):
         try:
             yield _cohort(shape, members, alone, device, best, compiled, last=members == max(sizes))
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
-            yield _row(shape, members, float("nan"), alone, shape.runs(1)[0], best)
-        _clear(device)
+            yield _row(shape, members, float("nan"), alone, best)
+        gc.collect()
+        torch.compiler.reset()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
 
 
 def seconds_per_call(step: Callable[[], object], device: torch.device) -> float:
@@ -159,26 +157,25 @@ def _cohort(
     first = _now(device) - started
     for _ in range(WARM + 1):  # then, on a GPU, a step is recorded as a graph
         step()
-    row = _row(shape, members, seconds_per_call(step, device) / members, alone, cohort.runs[0], best)
+    row = _row(shape, members, seconds_per_call(step, device) / members, alone, best)
     row.first_step_s = first
     if device.type == "cuda":
         row.memory_gib = torch.cuda.max_memory_allocated(device) / 2**30
     if last:
-        whole = row.ms / 1000 * members
-        row.sampling = (
-            seconds_per_call(lambda: cohort.feed(next(number)).map(lambda x: x[cohort.members.seed_of]), device) / whole
-        )
-        row.head = seconds_per_call(_head(cohort), device) / whole
-        row.mixers = seconds_per_call(_mixers(cohort), device) / whole
+
+        def share(part: Callable[[], object]) -> float:
+            return seconds_per_call(part, device) / (row.ms / 1000 * members)
+
+        row.sampling = share(lambda: cohort.feed(next(number)).map(lambda x: x[cohort.members.seed_of]))
+        row.head, row.mixers = share(_head(cohort)), share(_mixers(cohort))
         inputs = cohort.inputs(0)
         gradients = list(cohort.gradients(inputs))
-        row.optimiser = (
-            seconds_per_call(lambda: [cohort.move(*members, inputs) for members in gradients], device) / whole
-        )
+        row.optimiser = share(lambda: [cohort.move(*found, inputs) for found in gradients])
     return row
 
 
-def _row(shape: Shape, members: int, seconds: float, alone: float, run: RunSpec, best: Ceilings) -> Row:
+def _row(shape: Shape, members: int, seconds: float, alone: float, best: Ceilings) -> Row:
+    run = shape.runs(1)[0]
     floor = max(work_of(run).step_flops / best.flops, step_bytes(run) / best.bytes)
     return Row(
         run.model.title, shape.width, shape.length, shape.pairs, shape.batch, shape.layers, shape.mlp,
@@ -255,10 +252,3 @@ def _now(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
-
-
-def _clear(device: torch.device) -> None:
-    gc.collect()
-    torch.compiler.reset()
-    if device.type == "cuda":
-        torch.cuda.empty_cache()

@@ -65,7 +65,7 @@ def bench(
                 rows.append(row)
                 label = f"{name}, cohort of {row.members}" if row.members else "one at a time"
                 console.print(f"  {row.mixer}, {label}: {row.ms:.3f} ms per run and step")
-    frame = pd.DataFrame([vars(row) for row in rows], columns=Row.columns())
+    frame = pd.DataFrame([vars(row) for row in rows])
     console.print(bench_table(frame))
     write_too(frame, to)
 

@@ -2,9 +2,10 @@
 
     S6 (Okpekpe & Orvieto, equation 1):  M_ts = C_t A_t .. A_{s+1} B_s, plus D where s = t
 
-Every built-in mixer but the LSTM is linear in its values v once queries, keys, decays and gates are held fixed. That part of it
-is `mix(x, values)` (mixers/base.py), so M is what `mix` returns for unit impulses: all impulses at once, as the channels of v,
-where the channels of a head are mixed alike; one impulse per row where every channel is mixed in its own way.
+Every built-in mixer but the LSTM and the LRU, whose values are complex, has a part that is linear in its values v once queries,
+keys, decays and gates are held fixed. That part is `mix(x, values)` (mixers/base.py), so M is what `mix` returns for unit
+impulses: all impulses at once, as the channels of v, where the channels of a head are mixed alike; one impulse per row where
+every channel is mixed in its own way.
 It leaves out what acts on each token after it (norm, output gate and projection) and short convolutions before it.
 
 Shapes: x (rows, length, width), M (rows, parts, length, length); a part is a head, or a channel.

@@ -26,32 +26,19 @@ class Mixers(Registry["type[Module]"]):
         return super().source(name)
 
 
+_CLASSES = {
+    "attention": "Attention", "linear_attention": "LinearAttention", "based": "Based", "base_conv": "BaseConv", "h3": "H3",
+    "hyena": "Hyena", "rwkv": "RWKV", "rwkv6": "RWKV6", "rwkv7": "RWKV7", "mamba": "Mamba", "s6": "S6", "mamba2": "Mamba2",
+    "mamba3": "Mamba3", "lru": "LRU", "deltanet": "DeltaNet", "gated_deltanet": "GatedDeltaNet", "deltaproduct": "DeltaProduct",
+    "kda": "KDA", "gated_deltanet2": "GatedDeltaNet2", "gla": "GLA", "retnet": "RetNet", "lstm": "LSTM",
+}  # fmt: skip
+"""The class of each mixer, by its name, which is that of its module too."""
+_ELSEWHERE = {"s6": "mamba"}
+"""The modules of mixers that are in the file of another."""
+
 MIXERS = Mixers(
     "mixer",
     group="recollect.mixers",
     base="torch.nn:Module",
-    built_in={
-        "attention": "recollect.mixers.attention:Attention",
-        "linear_attention": "recollect.mixers.linear_attention:LinearAttention",
-        "based": "recollect.mixers.based:Based",
-        "base_conv": "recollect.mixers.base_conv:BaseConv",
-        "h3": "recollect.mixers.h3:H3",
-        "hyena": "recollect.mixers.hyena:Hyena",
-        "rwkv": "recollect.mixers.rwkv:RWKV",
-        "rwkv6": "recollect.mixers.rwkv6:RWKV6",
-        "rwkv7": "recollect.mixers.rwkv7:RWKV7",
-        "mamba": "recollect.mixers.mamba:Mamba",
-        "s6": "recollect.mixers.mamba:S6",
-        "mamba2": "recollect.mixers.mamba2:Mamba2",
-        "mamba3": "recollect.mixers.mamba3:Mamba3",
-        "lru": "recollect.mixers.lru:LRU",
-        "deltanet": "recollect.mixers.deltanet:DeltaNet",
-        "gated_deltanet": "recollect.mixers.gated_deltanet:GatedDeltaNet",
-        "deltaproduct": "recollect.mixers.deltaproduct:DeltaProduct",
-        "kda": "recollect.mixers.kda:KDA",
-        "gated_deltanet2": "recollect.mixers.gated_deltanet2:GatedDeltaNet2",
-        "gla": "recollect.mixers.gla:GLA",
-        "retnet": "recollect.mixers.retnet:RetNet",
-        "lstm": "recollect.mixers.lstm:LSTM",
-    },
+    built_in={name: f"{__name__}.{_ELSEWHERE.get(name, name)}:{cls}" for name, cls in _CLASSES.items()},
 )

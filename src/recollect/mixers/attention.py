@@ -40,8 +40,7 @@ class Attention(Mixer):
         query, per head (FoX, Lin et al. 2025).
     output_gate: whether the heads' outputs are multiplied by sigmoid(W_g x), channel by channel, before the last map.
     qk_norm: whether queries and keys are normalised, head by head, with learned gains (RMSNorm; Dehghani et al. 2023).
-    init: how the projections start: normal, by the model's default, which is GPT-2's and Zoology's; pytorch, by that of
-    nn.Linear;
+    init: how the projections start: normal, by the model's default, which is GPT-2's and Zoology's; pytorch, by nn.Linear's;
         or mimetic (Trockman & Kolter 2023), W_q^T W_k of each head near 0.7 (I + noise), and W_out W_v near 0.4 (noise - I).
 
     Under muP scores are divided by d and not by sqrt(d), so that they are the same at the base width.
@@ -62,9 +61,7 @@ class Attention(Mixer):
         super().__init__()
         head_dim = divides("attention: heads", heads, width)
         self.kv_heads = kv_heads or heads
-        if self.kv_heads < 1 or heads % self.kv_heads:
-            choices = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
-            raise SpecError(f"attention: kv_heads {kv_heads} does not divide {heads} heads; choose from: {choices}")
+        divides("attention: kv_heads", self.kv_heads, heads, "heads")
         if init == "mimetic" and self.kv_heads != heads:
             raise SpecError("attention: init 'mimetic' pairs each head's queries with its own keys; leave out kv_heads")
         if positions not in POSITIONS:
@@ -114,7 +111,7 @@ class Attention(Mixer):
     def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, h, d)
         if self.plain and values is None:
             return projected_attention(x, self.qkv.weight, self.qkv.bias, self.heads)
-        qkv = self._project(x, [conv(x) for conv in self.convs.values()])
+        qkv = self._project(x, {name: conv(x) for name, conv in self.convs.items()})
         q, k, v = self._split(qkv if self.canon is None else self.canon(qkv))
         position = torch.arange(x.shape[1], device=x.device)
         if self.positions == "rotary":
@@ -133,15 +130,14 @@ class Attention(Mixer):
         x, w, b = absorbed(norm, x, self.qkv.weight, self.qkv.bias)
         return self.out(projected_attention(x, w, b, self.heads).flatten(2))
 
-    def _project(self, x: Tensor, convolved: list[Tensor]) -> Tensor:
-        """Queries, keys and values side by side, each from x or from its own convolution of x: (batch, length, sum of sizes)."""
-        if not self.convs:
+    def _project(self, x: Tensor, convolved: dict[str, Tensor]) -> Tensor:
+        """Queries, keys and values side by side, each from x or from its own convolution of x: (..., sum of sizes)."""
+        if not convolved:
             return self.qkv(x)
-        inputs = dict(zip(self.convs, convolved, strict=True))
         weights = self.qkv.weight.split(self.sizes)
         biases = (None,) * 3 if self.qkv.bias is None else self.qkv.bias.split(self.sizes)
         parts = zip("qkv", weights, biases, strict=True)
-        return torch.cat([nn.functional.linear(inputs.get(n, x), w, b) for n, w, b in parts], dim=-1)
+        return torch.cat([nn.functional.linear(convolved.get(n, x), w, b) for n, w, b in parts], dim=-1)
 
     def _split(self, qkv: Tensor) -> list[Tensor]:
         """Queries (batch, h, length, d), keys and values (batch, kv_heads, length, d)."""
@@ -194,15 +190,13 @@ class Attention(Mixer):
         return state | {f"conv_{name}": conv.initial_state(batch) for name, conv in self.convs.items()}
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
-        convolved, new = [], {}
+        convolved, new = {}, {}
         for name, conv in self.convs.items():
-            y, new[f"conv_{name}"] = conv.step(x, state[f"conv_{name}"])
-            convolved.append(y[:, None])
-        qkv = self._project(x[:, None], convolved)
+            convolved[name], new[f"conv_{name}"] = conv.step(x, state[f"conv_{name}"])
+        qkv = self._project(x, convolved)
         if self.canon is not None:
-            y, new["canon"] = self.canon.step(qkv[:, 0], state["canon"])
-            qkv = y[:, None]
-        q, k, v = self._split(qkv)  # (batch, h or kv_heads, 1, d)
+            qkv, new["canon"] = self.canon.step(qkv, state["canon"])
+        q, k, v = self._split(qkv[:, None])  # (batch, h or kv_heads, 1, d)
         now = state["position"][:1]  # every row of a batch is at the same position
         if self.positions == "rotary":
             q, k = (rotary(t, now, self.rotary_fraction) for t in (q, k))

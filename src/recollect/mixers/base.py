@@ -95,9 +95,9 @@ def map_flops(length: int, *modules: nn.Module | None) -> int:
     return sum(2 * length * part.weight.numel() for part in parts if isinstance(part, nn.Linear | ShortConv))
 
 
-def divides(what: str, parts: int, width: int) -> int:
-    """`width // parts`, or an error that names both."""
-    if parts < 1 or width % parts:
-        choices = ", ".join(str(n) for n in range(1, min(width, 64) + 1) if width % n == 0)
-        raise SpecError(f"{what}: {parts} does not divide width {width}; choose from: {choices}")
-    return width // parts
+def divides(what: str, parts: int, whole: int, of: str = "width") -> int:
+    """`whole // parts`, or an error that names both; `of` says what the whole is."""
+    if parts < 1 or whole % parts:
+        choices = ", ".join(str(n) for n in range(1, min(whole, 64) + 1) if whole % n == 0)
+        raise SpecError(f"{what}: {parts} does not divide {of} {whole}; choose from: {choices}")
+    return whole // parts

@@ -61,7 +61,7 @@ class DeltaNet(Mixer):
     def signals(self, x: Tensor) -> dict[str, Tensor]:
         log_alpha = self._log_alpha(x)
         decay = {} if log_alpha is None else {"decay": log_alpha.exp().flatten(2)}
-        return {"write strength": self._beta(x), **decay}
+        return {"write strength": self._beta(x).flatten(2), **decay}
 
     def _split(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries and keys, normalised, (..., h, d) and values (..., h, expand_v d)."""
@@ -88,9 +88,12 @@ class DeltaNet(Mixer):
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
         convolved, conv = self.conv.step(self.qkv(x), state["conv"])
-        q, k, v = self._split(convolved)  # (batch, h, d)
-        y, memory = delta_rule_step(q, k, v, self._beta(x), self._log_alpha(x), state["S"])
+        y, memory = self._step(*self._split(convolved), x, state["S"])
         return self._finish(y, x), {"S": memory, "conv": conv}
+
+    def _step(self, q: Tensor, k: Tensor, v: Tensor, x: Tensor, S: Tensor) -> tuple[Tensor, Tensor]:
+        """The rule for one token, whose q, k and v are (batch, h, d): the reading and the next memory."""
+        return delta_rule_step(q, k, v, self._beta(x), self._log_alpha(x), S)
 
     @property
     def _dims(self) -> tuple[int, int]:

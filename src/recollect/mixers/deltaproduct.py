@@ -13,16 +13,16 @@ Glossary as in deltanet.py; n = steps; z = the output gate.
 import torch
 from torch import Tensor, nn
 
-from recollect.mixers.base import Mixer, State, divides, map_flops
+from recollect.mixers.base import Mixer, divides, map_flops
 from recollect.mixers.deltanet import unit
+from recollect.mixers.gated_deltanet import GatedDeltaNet
 from recollect.mixers.mamba import step_size_bias
-from recollect.ops.activations import sigmoid, silu, softplus
 from recollect.ops.delta_rule import delta_rule, delta_rule_flops, delta_rule_step
 from recollect.ops.short_conv import ShortConv
 from recollect.spec import SpecError
 
 
-class DeltaProduct(Mixer):
+class DeltaProduct(GatedDeltaNet):
     """DeltaNet with n steps per token: each has its own keys, values and beta.
 
     `mix` takes and returns n x heads parts, step by step: a head's reading is the sum over its n parts, because the values of
@@ -45,7 +45,7 @@ class DeltaProduct(Mixer):
         self, width: int, *, steps: int = 2, heads: int = 2, kernel: int = 4, expand_v: int = 1, beta_max: float = 2.0,
         forget: bool = False, output_gate: bool = False, norm_eps: float = 1e-5,
     ):  # fmt: skip
-        super().__init__()
+        Mixer.__init__(self)  # the parameters of a Gated DeltaNet have other sizes and another order
         head_dim = divides("deltaproduct: heads", heads, width)
         if not 0 < beta_max <= 2:
             raise SpecError(f"deltaproduct: beta_max {beta_max} is out of range; choose above 0, up to 2")
@@ -63,23 +63,17 @@ class DeltaProduct(Mixer):
         self.out = nn.Linear(expand_v * width, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
-        q, k, v = self._split(self.conv(self.qkv(x)))
-        return self._finish(self._scan(q, k, v, *self._gates(x)), x)
+        return self._finish(self._scan(*self._split(self.conv(self.qkv(x))), x), x)
 
     def mix(self, x: Tensor, values: Tensor | None = None) -> Tensor:  # (batch, length, n h, expand_v d)
         q, k, v = self._split(self.conv(self.qkv(x)))
-        beta, log_alpha = self._gates(x)
         v = v if values is None else values.unflatten(-2, (self.steps, -1))  # (batch, length, n, h, dim)
         parts = []
         for i in range(self.steps):
             alone = torch.zeros_like(v)  # what step i alone writes; the others erase only
             alone[..., i, :, :] += v[..., i, :, :]
-            parts.append(self._scan(q, k, alone, beta, log_alpha))
+            parts.append(self._scan(q, k, alone, x))
         return torch.cat(parts, dim=-2)
-
-    def signals(self, x: Tensor) -> dict[str, Tensor]:
-        beta, log_alpha = self._gates(x)
-        return {"write strength": beta.flatten(2)} | ({} if log_alpha is None else {"decay": log_alpha.exp()})
 
     def _split(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (..., h, d), keys (..., n, h, d), both normalised, and values (..., n, h, expand_v d)."""
@@ -88,15 +82,13 @@ class DeltaProduct(Mixer):
         q = q.unflatten(-1, (self.heads, -1))
         return unit(q) * q.shape[-1] ** -0.5, unit(k), v
 
-    def _gates(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Beta (..., n, h) and the log of alpha (..., h)."""
-        beta = (self.beta_max * sigmoid(self.beta(x))).unflatten(-1, (self.steps, -1))
-        if self.a is None:
-            return beta, None
-        return beta, -self.A_log.exp() * softplus(self.a(x) + self.dt_bias)
+    def _beta(self, x: Tensor) -> Tensor:
+        """How much each step writes, (..., n, h)."""
+        return super()._beta(x).unflatten(-1, (self.steps, -1))
 
-    def _scan(self, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor | None) -> Tensor:
+    def _scan(self, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
         """The readings (batch, length, h, dim): the first of each token's n steps forgets, and the last is read."""
+        beta, log_alpha = self._beta(x), self._log_alpha(x)
         nothing = [torch.zeros_like(q)] * (self.steps - 1)
         q = torch.stack([*nothing, q], dim=2)
         if log_alpha is not None:
@@ -104,28 +96,11 @@ class DeltaProduct(Mixer):
         rows = [None if t is None else t.flatten(1, 2).transpose(1, 2) for t in (q, k, v, beta, log_alpha)]
         return delta_rule(*rows)[:, :, self.steps - 1 :: self.steps].transpose(1, 2)  # pyright: ignore[reportArgumentType]
 
-    def _finish(self, y: Tensor, x: Tensor) -> Tensor:
-        """From the heads' readings (..., h, expand_v d) to the output (..., width)."""
-        y = self.norm(y).flatten(-2)
-        return self.out(y if self.z is None else y * silu(self.z(x)))
-
-    def initial_state(self, batch: int) -> State:
-        memory = self.out.weight.new_zeros(batch, self.heads, *self._dims)
-        return {"S": memory, "conv": self.conv.initial_state(batch)}
-
-    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
-        convolved, conv = self.conv.step(self.qkv(x), state["conv"])
-        q, k, v = self._split(convolved)
-        beta, log_alpha = self._gates(x)
-        y, memory = q, state["S"]
+    def _step(self, q: Tensor, k: Tensor, v: Tensor, x: Tensor, S: Tensor) -> tuple[Tensor, Tensor]:
+        beta, log_alpha, y = self._beta(x), self._log_alpha(x), q
         for i in range(self.steps):
-            y, memory = delta_rule_step(q, k[:, i], v[:, i], beta[:, i], None if i else log_alpha, memory)
-        return self._finish(y, x), {"S": memory, "conv": conv}
-
-    @property
-    def _dims(self) -> tuple[int, int]:
-        """The widths of a head's keys and values."""
-        return self.out.out_features // self.heads, self.out.in_features // self.heads
+            y, S = delta_rule_step(q, k[:, i], v[:, i], beta[:, i], None if i else log_alpha, S)
+        return y, S
 
     def flops(self, length: int) -> int:
         return map_flops(length, self) + self.heads * delta_rule_flops(self.steps * length, *self._dims)

@@ -40,8 +40,8 @@ class GatedDeltaNet(DeltaNet):
         self.A_log = nn.Parameter(torch.empty(heads).uniform_(0.01, 16).log())
         self.dt_bias = nn.Parameter(step_size_bias(torch.empty(heads), 1e-3, 0.1))
 
-    def _log_alpha(self, x: Tensor) -> Tensor:
-        return -self.A_log.exp() * softplus(self.a(x) + self.dt_bias)
+    def _log_alpha(self, x: Tensor) -> Tensor | None:
+        return None if self.a is None else -self.A_log.exp() * softplus(self.a(x) + self.dt_bias)
 
     def _finish(self, y: Tensor, x: Tensor) -> Tensor:
         y = self.norm(y).flatten(-2)

@@ -8,7 +8,6 @@ Glossary as in kda.py; b = how much of each key channel is erased; w = how much 
 
 from torch import Tensor, nn
 
-from recollect.mixers.base import State
 from recollect.mixers.kda import KDA
 from recollect.ops.activations import sigmoid
 from recollect.ops.channel_delta_rule import channel_delta_rule_step, gated_delta_rule_2
@@ -53,9 +52,6 @@ class GatedDeltaNet2(KDA):
         erase, write = (t.unflatten(-1, (self.heads, -1)) for t in (self._beta(x), sigmoid(self.write(x))))
         return erase, write
 
-    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
-        convolved, conv = self.conv.step(self.qkv(x), state["conv"])
-        q, k, v = self._split(convolved)  # (batch, h, d)
+    def _step(self, q: Tensor, k: Tensor, v: Tensor, x: Tensor, S: Tensor) -> tuple[Tensor, Tensor]:
         erase, write = self._gates(x)
-        y, memory = channel_delta_rule_step(q, k, write * v, erase * k, self._log_alpha(x), state["S"])
-        return self._finish(y, x), {"S": memory, "conv": conv}
+        return channel_delta_rule_step(q, k, write * v, erase * k, self._log_alpha(x), S)

@@ -10,7 +10,7 @@ of a channel's time step; W_1 .. W_4 = low-rank maps, the rank being the width o
 import torch
 from torch import Tensor, nn
 
-from recollect.mixers.base import State, map_flops
+from recollect.mixers.base import map_flops
 from recollect.mixers.deltanet import DeltaNet
 from recollect.mixers.mamba import step_size_bias
 from recollect.ops.activations import sigmoid, softplus
@@ -59,12 +59,9 @@ class KDA(DeltaNet):
     def _finish(self, y: Tensor, x: Tensor) -> Tensor:
         return self.out(self.norm(y).flatten(-2) * sigmoid(self.z(x)))
 
-    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:  # x (batch, width)
-        convolved, conv = self.conv.step(self.qkv(x), state["conv"])
-        q, k, v = self._split(convolved)  # (batch, h, d)
+    def _step(self, q: Tensor, k: Tensor, v: Tensor, x: Tensor, S: Tensor) -> tuple[Tensor, Tensor]:
         beta = self._beta(x)[..., None]
-        y, memory = channel_delta_rule_step(q, k, beta * v, beta * k, self._log_alpha(x), state["S"])
-        return self._finish(y, x), {"S": memory, "conv": conv}
+        return channel_delta_rule_step(q, k, beta * v, beta * k, self._log_alpha(x), S)
 
     def flops(self, length: int) -> int:
         return map_flops(length, self) + self.heads * channel_delta_rule_flops(length, *self._dims)

@@ -18,7 +18,6 @@ from recollect.ops.activations import silu, softplus
 from recollect.ops.mamba2 import EPS, fused_mamba2, unpacked
 from recollect.ops.short_conv import ShortConv
 from recollect.ops.ssd import ssd, ssd_step
-from recollect.spec import SpecError
 
 
 class Mamba2(Mixer):
@@ -123,7 +122,5 @@ def scan_heads(name: str, inner: int, head_dim: int, groups: int) -> int:
     must divide them."""
     head_dim = head_dim or max(n for n in range(1, min(64, inner) + 1) if inner % n == 0)
     heads = divides(f"{name}: head_dim of the inner width", head_dim, inner)
-    if groups < 1 or heads % groups:
-        choices = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
-        raise SpecError(f"{name}: groups {groups} does not divide {heads} heads; choose from: {choices}")
+    divides(f"{name}: groups", groups, heads, "heads")
     return heads

@@ -22,9 +22,8 @@ from recollect.spec import SpecError
 class RWKV(Mixer):
     """RWKV-4's time mixing; `layer` of `layers` decides how decays and mixes start.
 
-    init: how the four linear maps start: normal, by the model's default, N(0, 0.02) and the last smaller; or pytorch, the
-    default of
-        nn.Linear, which they keep in Zoology's code, whose initialiser skips scripted modules.
+    init: how the four linear maps start: normal, by the model's default, N(0, 0.02) and the last smaller; or pytorch, by
+        nn.Linear's, which they keep in Zoology's code, whose initialiser skips scripted modules.
 
     Initial values: decays, bonuses and mixes by the paper's formulas for `layers` layers (Zoology's code takes 12 layers
     whatever the model has). The paper's own code starts keys, receptances and the output at zero; there is no option for that.

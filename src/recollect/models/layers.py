@@ -1,7 +1,7 @@
 """The parts of a model's layers: norms, the MLP, and a mixer with what follows it."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -69,7 +69,7 @@ class Decoder(nn.Module):
     def __init__(self, spec: ModelSpec):
         super().__init__()
         self.norms = nn.ModuleList(norm_of(spec) for _ in range(2))
-        self.linears = Linears(nn.Linear(spec.width, spec.width) for _ in range(2))
+        self.linears = nn.ModuleList(nn.Linear(spec.width, spec.width) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + sinusoid(torch.arange(x.shape[1], device=x.device), x.shape[2], x.dtype)
@@ -141,12 +141,6 @@ class Layer(nn.Module):
     def flops(self, length: int) -> int:
         """Floating-point operations of `forward` for one sequence: the mixer's, the MLP's and the Canon layers'."""
         return self.mixer.flops(length) + map_flops(length, self.mlp, self.canon_mixer, self.canon_mlp)
-
-
-if TYPE_CHECKING:
-    Layers, Linears = list[Layer], list[nn.Linear]
-else:
-    Layers = Linears = nn.ModuleList
 
 
 def _after(norm: Norm | None, x: Tensor, part: Any, canon: Canon | None = None) -> Tensor:

@@ -5,7 +5,7 @@ A layer adds its branch to the residual stream: x' = x + layer(x), where layer(x
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from recollect import rng
 from recollect.mixers.base import State, map_flops
 from recollect.models.initialise import initialise
-from recollect.models.layers import Decoder, Layer, Layers, norm_of, sinusoid
+from recollect.models.layers import Decoder, Layer, norm_of, sinusoid
 from recollect.models.spec import ADDED, BlockSpec, ModelSpec
 from recollect.ops.answer_loss import answer_loss
 from recollect.ops.positions import rotary
@@ -42,8 +42,9 @@ class Model(nn.Module):
             context = {"length": length, "layer": i, "layers": spec.layers, "positions": inside, "base_width": base}
             return Layer(block, spec, context)
 
-        self.layers = Layers(layer(block, i) for i, block in enumerate(spec.layer_blocks()))
-        self.second = Layers(layer(spec.second.block, i) for i in range(spec.layers) if spec.second)
+        first = [layer(block, i) for i, block in enumerate(spec.layer_blocks())]
+        second = [layer(spec.second.block, i) for i in range(spec.layers) if spec.second]
+        self.layers, self.second = (cast(list[Layer], nn.ModuleList(stream)) for stream in (first, second))
         if spec.second and spec.second.gate != "none":
             shape = () if spec.second.gate == "scalar" else (spec.width,)
             self.gates = nn.ParameterList(nn.Parameter(torch.zeros(shape)) for _ in range(spec.layers))

@@ -1,6 +1,6 @@
 """What a model is, as a specification: mixers, their order, and everything around them."""
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -48,16 +48,12 @@ class SecondStream(Spec):
     """Which stream the gate is on."""
 
 
-def _attention() -> Any:
-    return MixerSpec(kind="attention")
-
-
 class ModelSpec(Spec):
     """A sequence model: embedding (+ positions), layers, norm, head."""
 
     also = ("preset",)
 
-    mixer: AnyMixer = Field(default_factory=_attention)
+    mixer: AnyMixer = Field(default_factory=lambda: MixerSpec(kind="attention"))
     """The mixer of every layer, unless `pattern` says otherwise."""
     width: int = Field(default=64, ge=1, le=2**16)
     """Channels of the residual stream."""
@@ -111,7 +107,7 @@ class ModelSpec(Spec):
         return self
 
     @model_validator(mode="after")
-    def _known_letters(self) -> Self:
+    def _parts_fit(self) -> Self:
         for letter in self.pattern:
             if letter not in self.blocks:
                 example = "give `blocks`, e.g. {M: {mixer: mamba, mlp: none}}"
@@ -126,14 +122,10 @@ class ModelSpec(Spec):
                 f"positions {self.positions!r} act inside attention, and {kinds} has none; "
                 "choose from: none, learned, sinusoidal, relative"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _canon_fits(self) -> Self:
         if self.canon and self.pattern:
             raise SpecError(f"canon {self.canon!r} is given beside a pattern; give it in `blocks`, letter by letter")
         if self.canon:
-            self.layer_blocks()
+            self.layer_blocks()  # a block refuses a Canon layer that it has no place for
         return self
 
     def layer_blocks(self) -> list[BlockSpec]:

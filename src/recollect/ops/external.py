@@ -42,7 +42,12 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(n) for n in re.findall(r"\d+", version)[:3])
 
 
-VERSION = next((package.version for package in metadata.distributions(name="fla-core")), "")
+def version_of(package: str) -> str:
+    """The version of an installed package, or nothing."""
+    return next((found.version for found in metadata.distributions(name=package)), "")
+
+
+VERSION = version_of("fla-core")
 INSTALLED = _numbers(VERSION) >= (0, 6)
 _choices: dict[tuple, bool] = {}  # whether theirs are used for an op's shapes
 

@@ -24,9 +24,8 @@ def op(name: str, forward: Callable, backward: Callable, fake: Callable, gradien
     inputs = inspect.signature(forward).parameters
     schema = torch.library.infer_schema(forward, mutates_args=())
     arguments, returns = schema[1:].split(") -> ")
-    differentiable = [i for i, argument in enumerate(arguments.split(", ")) if argument.startswith("Tensor")][
-        :gradients
-    ]
+    tensors = [i for i, argument in enumerate(arguments.split(", ")) if argument.startswith("Tensor")]
+    differentiable = tensors[:gradients]
     recomputes = not takes_outputs(forward, backward)
     outputs = [] if recomputes else [f"Tensor output_{i}" for i in range(returns.count("Tensor"))]
     grads = ", ".join("Tensor" for _ in differentiable)

@@ -32,36 +32,22 @@ if TYPE_CHECKING:
     from recollect.tasks.updating import Updating
     from recollect.tasks.words import Words
 
+_CLASSES = {
+    "mqar": "MQAR", "ar": "AR", "copy": "Copy", "ngram": "NGram", "duplicates": "Duplicates", "position": "Position",
+    "mixture": "Mixture", "induction": "Induction", "selective_copy": "SelectiveCopy", "noisy": "Noisy", "fuzzy": "Fuzzy",
+    "compositional": "Compositional", "updating": "Updating", "words": "Words", "parity": "Parity", "modular": "Modular",
+    "stacks": "Stacks", "hops": "Hops", "mad_recall": "MADRecall", "mad_noisy": "MADNoisy", "mad_fuzzy": "MADFuzzy",
+    "mad_memorization": "MADMemorization", "mad_compression": "MADCompression", "mad_selective_copy": "MADSelectiveCopy",
+}  # fmt: skip
+"""The class of each task, by its kind, which is the name of its module too."""
+_ELSEWHERE = {"mad_noisy": "mad_recall"}
+"""The modules of tasks that are in the file of another."""
+
 TASKS: "Registry[type[Task]]" = Registry(
     "task",
     group="recollect.tasks",
     base="recollect.tasks:Task",
-    built_in={
-        "mqar": "recollect.tasks.mqar:MQAR",
-        "ar": "recollect.tasks.ar:AR",
-        "copy": "recollect.tasks.copy:Copy",
-        "ngram": "recollect.tasks.ngram:NGram",
-        "duplicates": "recollect.tasks.duplicates:Duplicates",
-        "position": "recollect.tasks.position:Position",
-        "mixture": "recollect.tasks.mixture:Mixture",
-        "induction": "recollect.tasks.induction:Induction",
-        "selective_copy": "recollect.tasks.selective_copy:SelectiveCopy",
-        "noisy": "recollect.tasks.noisy:Noisy",
-        "fuzzy": "recollect.tasks.fuzzy:Fuzzy",
-        "compositional": "recollect.tasks.compositional:Compositional",
-        "updating": "recollect.tasks.updating:Updating",
-        "words": "recollect.tasks.words:Words",
-        "parity": "recollect.tasks.parity:Parity",
-        "modular": "recollect.tasks.modular:Modular",
-        "stacks": "recollect.tasks.stacks:Stacks",
-        "hops": "recollect.tasks.hops:Hops",
-        "mad_recall": "recollect.tasks.mad_recall:MADRecall",
-        "mad_noisy": "recollect.tasks.mad_recall:MADNoisy",
-        "mad_fuzzy": "recollect.tasks.mad_fuzzy:MADFuzzy",
-        "mad_memorization": "recollect.tasks.mad_memorization:MADMemorization",
-        "mad_compression": "recollect.tasks.mad_compression:MADCompression",
-        "mad_selective_copy": "recollect.tasks.mad_selective_copy:MADSelectiveCopy",
-    },
+    built_in={kind: f"{__name__}.{_ELSEWHERE.get(kind, kind)}:{cls}" for kind, cls in _CLASSES.items()},
 )
 
 __all__ = [

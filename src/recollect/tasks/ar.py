@@ -10,7 +10,7 @@ from pydantic import Field
 
 from recollect.rng import Stream
 from recollect.tasks.base import MOST, Batch
-from recollect.tasks.pairs import PairsTask, Roles, draw_pairs, pair_word, queried, too_few_keys
+from recollect.tasks.pairs import PairsTask, Roles
 
 
 class AR(PairsTask):
@@ -24,20 +24,14 @@ class AR(PairsTask):
     roles: Roles = "split"
     """`split`: keys and values from the two halves of the vocabulary. `shared`: both from all of it."""
 
-    def _refusal(self) -> str | None:
-        return too_few_keys(self.pairs, self.vocab)
-
     @property
     def row_length(self) -> int:
         return 2 * self.pairs + 1
 
-    def word(self, token: int) -> str:
-        return pair_word(token, self.vocab, self.roles)
-
     def sample(self, stream: Stream) -> Batch:
         K = self.pairs
-        _, keys, values = draw_pairs(stream, K, K, self.vocab, self.roles)
+        _, keys, values = self._draw_pairs(stream, K)
         asked = stream.integers(1, 0, K)  # (rows, 1)
         tokens = torch.cat([torch.stack([keys, values], dim=2).flatten(1), keys.gather(1, asked)], dim=1)
         positions = torch.full_like(asked, 2 * K)
-        return queried(tokens, positions, values.gather(1, asked), asked, 2 * asked + 1, K)
+        return self._queried(tokens, positions, values.gather(1, asked), asked, 2 * asked + 1)

@@ -102,10 +102,14 @@ class Task(Spec):
         """Why the fields do not fit each other, in words that follow the task's name; None where they do."""
         return None
 
+    def lexicon(self) -> dict[str, range]:
+        """The kinds of tokens in the order of their ids: how one is written, `{}` being its number, and the numbers they have."""
+        return {}
+
     @property
     def vocabulary(self) -> int:
-        """How many token ids there are: the field `vocab`, unless a task defines something else."""
-        return self._field("vocab", "vocabulary")
+        """How many token ids there are: those of the lexicon or the field `vocab`, unless a task defines something else."""
+        return sum(map(len, self.lexicon().values())) or self._field("vocab", "vocabulary")
 
     @property
     def row_length(self) -> int:
@@ -122,7 +126,12 @@ class Task(Spec):
         raise TypeError(f"{type(self).__name__} must define sample")
 
     def word(self, token: int) -> str:
-        """A token in readable form."""
+        """A token in readable form: as the lexicon writes it, else its id."""
+        first = 0
+        for written, numbers in self.lexicon().items():
+            if token < first + len(numbers):
+                return written.format(numbers[token - first])
+            first += len(numbers)
         return str(token)
 
     @property

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from recollect.rng import Stream
 from recollect.tasks.base import MOST, Batch
-from recollect.tasks.pairs import PairsTask, queried
+from recollect.tasks.pairs import PairsTask
 
 
 class Compositional(PairsTask):
@@ -43,12 +43,9 @@ class Compositional(PairsTask):
     def row_length(self) -> int:
         return 5 * self.pairs
 
-    def word(self, token: int) -> str:
+    def lexicon(self) -> dict[str, range]:
         quarter = self.vocab // 4
-        if token == 0:
-            return "·"
-        role, first = ("a", 0) if token < quarter else ("b", quarter) if token < 2 * quarter else ("v", 2 * quarter)
-        return f"{role}{token - first}"
+        return {"·": range(1), "a{}": range(1, quarter), "b{}": range(quarter), "v{}": range(2 * quarter)}
 
     def sample(self, stream: Stream) -> Batch:
         K, quarter = self.pairs, self.vocab // 4
@@ -63,7 +60,7 @@ class Compositional(PairsTask):
         asked = torch.stack([first.gather(1, order), second.gather(1, order)], dim=2).flatten(1)
         positions = (3 * K + 2 * pair + 1).expand(stream.rows, -1)
         tokens = torch.cat([context, asked], dim=1)
-        batch = queried(tokens, positions, values.gather(1, order), order, 3 * order + 2, K)
+        batch = self._queried(tokens, positions, values.gather(1, order), order, 3 * order + 2)
         batch.query = torch.arange(3 * K, 5 * K, device=stream.device).expand(stream.rows, -1)
         return batch
 

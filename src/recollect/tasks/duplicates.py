@@ -13,7 +13,7 @@ from torch import Tensor
 
 from recollect.rng import Stream
 from recollect.tasks.base import MOST, Batch, Task, redrawn
-from recollect.tasks.ngram import CLEAN, SYMBOLS, lay_out, occurrences, symbol_word, too_many_repeats, window
+from recollect.tasks.ngram import CLEAN, SYMBOLS, clean_lexicon, lay_out, occurrences, too_many_repeats, window
 
 
 class Duplicates(Task):
@@ -62,10 +62,6 @@ class Duplicates(Task):
         return self.segment - self.n - self.k + (self.variant == "clean")
 
     @property
-    def vocabulary(self) -> int:
-        return SYMBOLS + self.symbols
-
-    @property
     def row_length(self) -> int:
         return self.segment * self.segments + self.n + self.k + 3
 
@@ -74,8 +70,8 @@ class Duplicates(Task):
         """The accuracy of guessing any string of k symbols that can follow the query."""
         return 1.0 / self._starts
 
-    def word(self, token: int) -> str:
-        return symbol_word(token)
+    def lexicon(self) -> dict[str, range]:
+        return clean_lexicon(self.symbols)
 
     def sample(self, stream: Stream) -> Batch:
         n, k, s, size = self.n, self.k, self.segments, self.segment

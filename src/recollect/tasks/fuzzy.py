@@ -14,11 +14,11 @@ import torch
 from pydantic import Field
 
 from recollect.rng import Stream
-from recollect.tasks.base import MOST, AnswersTask, Batch, largest_share
-from recollect.tasks.pairs import Motifs, pair_word
+from recollect.tasks.base import MOST, Batch, largest_share
+from recollect.tasks.pairs import Motifs, PairsTask
 
 
-class Fuzzy(AnswersTask):
+class Fuzzy(PairsTask):
     """Fuzzy recall: keys and values of several tokens, then every key is queried. (MAD's is `mad_fuzzy`.)"""
 
     kind: Literal["fuzzy"] = "fuzzy"
@@ -53,9 +53,6 @@ class Fuzzy(AnswersTask):
     def chance(self) -> float:
         """The accuracy of guessing the row's most frequent value token."""
         return largest_share(round(self.pairs * (self.value_length + 1) / 2), self.vocab // 2)
-
-    def word(self, token: int) -> str:
-        return pair_word(token, self.vocab)
 
     def sample(self, stream: Stream) -> Batch:
         K, V, rows, device = self.pairs, self.value_length, stream.rows, stream.device

@@ -36,10 +36,6 @@ class Hops(AnswersTask):
         return None
 
     @property
-    def vocabulary(self) -> int:
-        return 1 + self.hops + self.names  # 0 pads, then the numbers of hops, then the names
-
-    @property
     def row_length(self) -> int:
         return 2 * (self.nodes + self.questions)
 
@@ -48,10 +44,8 @@ class Hops(AnswersTask):
         """The accuracy of guessing any name of the row."""
         return 1.0 / self.nodes
 
-    def word(self, token: int) -> str:
-        if token == 0:
-            return "·"
-        return f"{token}:" if token <= self.hops else f"n{token - self.hops - 1}"
+    def lexicon(self) -> dict[str, range]:
+        return {"·": range(1), "{}:": range(1, self.hops + 1), "n{}": range(self.names)}
 
     def for_test(self) -> "Hops":
         return self.changed(min_nodes=self.nodes)

@@ -26,16 +26,12 @@ class Induction(Task):
     """Different symbols."""
 
     @property
-    def vocabulary(self) -> int:
-        return SYMBOLS + self.symbols
-
-    @property
     def chance(self) -> float:
         """The accuracy of guessing the row's most frequent symbol."""
         return largest_share(max(1, self.length - 3), self.symbols)
 
-    def word(self, token: int) -> str:
-        return ("·", "mark")[token] if token < SYMBOLS else f"s{token - SYMBOLS}"
+    def lexicon(self) -> dict[str, range]:
+        return {"·": range(1), "mark": range(1), "s{}": range(self.symbols)}
 
     def sample(self, stream: Stream) -> Batch:
         first = stream.integers(1, 0, self.length - 2)  # (rows, 1), the first mark

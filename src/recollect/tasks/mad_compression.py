@@ -29,8 +29,8 @@ class MADCompression(AnswersTask):
         """The accuracy of guessing the row's most frequent token."""
         return largest_share(self.length - 1, self.vocab - 1) * (1 - 1 / self.length)
 
-    def word(self, token: int) -> str:
-        return "mark" if token == self.vocab - 1 else str(token)
+    def lexicon(self) -> dict[str, range]:
+        return {"{}": range(self.vocab - 1), "mark": range(1)}
 
     def sample(self, stream: Stream) -> Batch:
         tokens = stream.integers(self.length, 0, self.vocab - 1)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from recollect.rng import Stream
 from recollect.tasks.base import MOST, AnswersTask, Batch
-from recollect.tasks.mad_recall import most_frequent_share
+from recollect.tasks.mad_recall import every_next, most_frequent_share
 from recollect.tasks.pairs import Motifs
 
 
@@ -56,10 +56,8 @@ class MADFuzzy(AnswersTask):
         batch = self.for_test().batch(0, "chance", 2048)
         return most_frequent_share(batch, batch.answers, self.letters, self.vocab - 1)
 
-    def word(self, token: int) -> str:
-        if token == self.vocab - 1:
-            return "pad"
-        return f"k{token}" if token < self.letters else f"v{token - self.letters}"
+    def lexicon(self) -> dict[str, range]:
+        return {"k{}": range(self.letters), "v{}": range(self.vocab - 1 - self.letters), "pad": range(1)}
 
     def for_test(self) -> "MADFuzzy":
         return self.changed(largest_keys=True)
@@ -128,19 +126,8 @@ class MADFuzzy(AnswersTask):
         known = value_columns.where((number > first)[..., None], discarded)
         earlier = value_start.gather(1, first)[..., None] + torch.arange(self.value_size, device=origin.device)
         source = source.scatter(1, known.flatten(1), earlier.flatten(1))[:, 1:discarded]
-        scored = source >= 0
-        positions = torch.arange(self.length, device=origin.device).expand(rows, -1)
         query = key_start[:, -1:] + torch.arange(self.key_size, device=origin.device)
-        return Batch(
-            tokens=tokens[:, : self.length],
-            positions=positions,
-            answers=tokens[:, 1:discarded],
-            query=query.where(query < value_start[:, -1:], -1),
-            source=source,
-            scored=scored,
-            trained=torch.ones_like(scored),
-            tags={"gap": (positions + 1 - source).where(scored, -1)},
-        )
+        return every_next(tokens[:, :discarded], source, query.where(query < value_start[:, -1:], -1))
 
 
 def _first_alike(keys: Motifs) -> Tensor:

@@ -37,10 +37,8 @@ class MADMemorization(AnswersTask):
         """The accuracy of guessing any value that a key has."""
         return 1.0 / self.keys
 
-    def word(self, token: int) -> str:
-        if token == self.vocab - 1:
-            return "mark"
-        return f"k{token}" if token < self.keys else f"v{token - self.keys}"
+    def lexicon(self) -> dict[str, range]:
+        return {"k{}": range(self.keys), "v{}": range(self.vocab - 1 - self.keys), "mark": range(1)}
 
     def sample(self, stream: Stream) -> Batch:
         key = stream.integers(self.length // 2, 0, self.keys)  # (rows, pairs)

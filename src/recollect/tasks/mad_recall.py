@@ -49,10 +49,8 @@ class MADRecall(AnswersTask):
         batch = self.batch(0, "chance", 2048)
         return most_frequent_share(batch, batch.answers[:, ::2], self.keys, 2 * self.keys)
 
-    def word(self, token: int) -> str:
-        if token < 2 * self.keys:
-            return f"k{token}" if token < self.keys else f"v{token - self.keys}"
-        return f"n{token - 2 * self.keys}"
+    def lexicon(self) -> dict[str, range]:
+        return {"k{}": range(self.keys), "v{}": range(self.keys), "n{}": range(self.vocab - 2 * self.keys)}
 
     def sample(self, stream: Stream) -> Batch:
         pairs, K, device = self.length // 2, self.keys, stream.device
@@ -80,19 +78,9 @@ class MADRecall(AnswersTask):
 
         began = first.gather(1, key)
         known = ~noisy & (number > began)  # (rows, pairs), the key occurred before
-        positions = torch.arange(self.length - 1, device=device).expand(stream.rows, -1)
-        scored = torch.stack([known, torch.zeros_like(known)], dim=2).flatten(1)[:, :-1]
-        source = (2 * began + 1).repeat_interleave(2, dim=1)[:, :-1].where(scored, -1)
-        return Batch(
-            tokens=tokens[:, :-1],
-            positions=positions,
-            answers=tokens[:, 1:],
-            query=(2 * number).where(known, -1),
-            source=source,
-            scored=scored,
-            trained=torch.ones_like(scored),
-            tags={"gap": (positions + 1 - source).where(scored, -1)},
-        )
+        source = (2 * began + 1).where(known, -1)  # of each value; that of the next key is nowhere
+        source = torch.stack([source, torch.full_like(source, -1)], dim=2).flatten(1)[:, :-1]
+        return every_next(tokens, source, query=(2 * number).where(known, -1))
 
 
 class MADNoisy(MADRecall):
@@ -109,6 +97,13 @@ class MADNoisy(MADRecall):
     @property
     def _noise(self) -> tuple[float, int]:
         return self.noise, self.noises
+
+
+def every_next(tokens: Tensor, source: Tensor, query: Tensor) -> Batch:
+    """Rows that predict each next token of `tokens` (rows, length + 1); the accuracy counts those with a `source`."""
+    positions, scored = torch.arange(source.shape[1], device=source.device).expand_as(source), source >= 0
+    tags = {"gap": (positions + 1 - source).where(scored, -1)}
+    return Batch(tokens[:, :-1], positions, tokens[:, 1:], query=query, source=source, scored=scored, tags=tags)
 
 
 def most_frequent_share(batch: Batch, written: Tensor, first: int, last: int) -> float:

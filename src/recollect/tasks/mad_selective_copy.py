@@ -34,8 +34,8 @@ class MADSelectiveCopy(AnswersTask):
         """The accuracy of guessing the most frequent item."""
         return largest_share(self.items, self.vocab - 2)
 
-    def word(self, token: int) -> str:
-        return str(token) if token < self.vocab - 2 else ("-", "mark")[token - self.vocab + 2]
+    def lexicon(self) -> dict[str, range]:
+        return {"{}": range(self.vocab - 2), "-": range(1), "mark": range(1)}
 
     def sample(self, stream: Stream) -> Batch:
         answers = stream.integers(self.items, 0, self.vocab - 2)  # (rows, items)

@@ -8,7 +8,7 @@ the longest, so each row costs as much as the longest does. The tag `part` gives
 from collections.abc import Mapping
 from functools import cache
 from math import gcd
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -57,18 +57,16 @@ class Mixture(Task):
             weights = weights if max(weights) > 1 else ()
         return {**data, "parts": parts, "weights": tuple(weights)}
 
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
+    def _refusal(self) -> str | None:
         if self.weights and len(self.weights) != len(self.parts):
-            raise SpecError(f"mixture: {len(self.weights)} weights for {len(self.parts)} parts")
+            return f"{len(self.weights)} weights for {len(self.parts)} parts"
         for i, part in enumerate(self.parts):
             if isinstance(part, Mixture | Duplicates) or part.reads_at_once:
-                raise SpecError(f"mixture: part {i} is {part.kind!r}, which cannot be a part")
+                return f"part {i} is {part.kind!r}, which cannot be a part"
         for what in ("vocabulary", "accuracy"):
-            got = [getattr(part, what) for part in self.parts]
-            if len(set(got)) > 1:
-                raise SpecError(f"mixture: all parts must have the same {what}, got {', '.join(map(str, got))}")
-        return self
+            if len(set(got := [getattr(part, what) for part in self.parts])) > 1:
+                return f"all parts must have the same {what}, got {', '.join(map(str, got))}"
+        return None
 
     @property
     def accuracy(self) -> Literal["answers", "rows"]:

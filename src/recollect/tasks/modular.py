@@ -51,10 +51,6 @@ class Modular(AnswersTask):
         return 1 - (1 - self.min_length) // self._each, 1 + (self.length - 1) // self._each
 
     @property
-    def vocabulary(self) -> int:
-        return self.modulus + 7  # padding, digits, three operators, two brackets, `=`
-
-    @property
     def row_length(self) -> int:
         return self.length + 1
 
@@ -63,41 +59,30 @@ class Modular(AnswersTask):
         """The accuracy of always guessing 0, the most frequent value, in 4,096 rows."""
         return (self.batch(0, "chance", 4096).answers == 1).double().mean().item()
 
-    def word(self, token: int) -> str:
-        if token == 0:
-            return "·"
-        return str(token - 1) if token <= self.modulus else "+-x()="[token - 1 - self.modulus]
+    def lexicon(self) -> dict[str, range]:
+        return {"·": range(1), "{}": range(self.modulus), **dict.fromkeys("+-x()=", range(1))}
 
     def sample(self, stream: Stream) -> Batch:
         least, most = self._digits
         count = stream.integers(1, least, most + 1)  # (rows, 1), digits
         digits = stream.integers(most, 0, self.modulus)
         signs = stream.integers(max(most - 1, 1), 0, 3)[:, : most - 1]  # the operator after each digit
+        real = _up_to(signs, count - 1)
+        opened = closed = torch.zeros_like(digits)
+        # the rank of an operator says when it is carried out; its left part begins at `start`
         if self.brackets:
-            # the operators in the order in which they are carried out: the later, the further out
-            real = _up_to(signs, count - 1)
-            rank = stream.order(max(most - 1, 1))[:, : most - 1].where(real, -1)
+            rank = stream.order(max(most - 1, 1))[:, : most - 1].where(real, -1)  # the later, the further out
             start, end = _spans(rank)
-            value = self._evaluated(digits, signs, rank, start)
             opened, closed = (torch.zeros_like(digits).scatter_add(1, bracket, real.long()) for bracket in (start, end))
         else:
-            value = self._by_precedence(digits, signs, count)
-            opened = closed = torch.zeros_like(digits)
+            product, number = signs == _TIMES, torch.arange(most - 1, device=stream.device)
+            rank = torch.where(product, number, number + most).where(real, -1)  # products first
+            start = product * ((number + 1) * ~product).cummax(dim=1).values  # after the last sum before it, or 0
+        value = self._evaluated(digits, signs, rank, start)
         tokens = self._written(digits, signs, count, opened, closed)
         at = (tokens != 0).sum(dim=1, keepdim=True)
         tokens = tokens.scatter(1, at, self.modulus + 6)
         return Batch(tokens, at, 1 + value, tags={"digits": count})
-
-    def _by_precedence(self, digits: Tensor, signs: Tensor, count: Tensor) -> Tensor:
-        """The values (rows, 1) of expressions without brackets."""
-        total, term = torch.zeros_like(count), digits[:, :1]
-        for i in range(signs.shape[1]):
-            digit, sign = digits[:, i + 1 : i + 2], signs[:, i : i + 1]
-            product, next_term = sign == _TIMES, torch.where(sign == _MINUS, -digit, digit)
-            inside = i + 1 < count
-            total = torch.where(inside & ~product, total + term, total)
-            term = torch.where(inside, torch.where(product, term * digit % self.modulus, next_term), term)
-        return (total + term) % self.modulus
 
     def _evaluated(self, digits: Tensor, signs: Tensor, rank: Tensor, start: Tensor) -> Tensor:
         """The values (rows, 1) of expressions whose operators are carried out by rank; each left part begins at `start`."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from recollect.rng import Bijection, Stream
 from recollect.tasks.base import MOST, Batch
-from recollect.tasks.pairs import PairsTask, Roles, draw_pairs, pair_word, queried
+from recollect.tasks.pairs import PairsTask, Roles
 
 
 class MQAR(PairsTask):
@@ -48,11 +48,8 @@ class MQAR(PairsTask):
             return f"vocab {self.vocab} must be even and greater than length {self.length}"
         return None
 
-    def word(self, token: int) -> str:
-        return pair_word(token, self.vocab, self.roles)
-
     def sample(self, stream: Stream) -> Batch:
-        token, keys, values = draw_pairs(stream, self.pairs, self.pairs, self.vocab, self.roles)
+        token, keys, values = self._draw_pairs(stream, self.pairs)
         pair = torch.arange(self.pairs, device=stream.device).expand(stream.rows, -1)
         return self._row(stream, token, keys, values, written=pair, last=pair)
 
@@ -77,7 +74,7 @@ class MQAR(PairsTask):
         tokens.scatter_(1, positions, keys.gather(1, key))
 
         last = last.gather(1, key)
-        return queried(tokens, positions, values.gather(1, last), key, 2 * last + 1, K)
+        return self._queried(tokens, positions, values.gather(1, last), key, 2 * last + 1)
 
     def _filler(self, stream: Stream, token: Bijection, n: int) -> Tensor:
         if self.filler == "blank":

@@ -102,10 +102,6 @@ class NGram(Task):
         return self.symbols or (26 if self.variant == "jelassi" else 30)
 
     @property
-    def vocabulary(self) -> int:
-        return (LETTERS if self.variant == "jelassi" else SYMBOLS) + self.alphabet
-
-    @property
     def _format(self) -> Format:
         return (_JELASSI if self.variant == "jelassi" else CLEAN)[self.query]
 
@@ -138,8 +134,8 @@ class NGram(Task):
         starts = self.length - self.n - self.k + 1 - self._never_asked
         return largest_share(starts, float(self.alphabet) ** min(self.k, 40))
 
-    def word(self, token: int) -> str:
-        return ALPHABET[token] if self.variant == "jelassi" else symbol_word(token)
+    def lexicon(self) -> dict[str, range]:
+        return dict.fromkeys(ALPHABET, range(1)) if self.variant == "jelassi" else clean_lexicon(self.alphabet)
 
     def for_test(self) -> "NGram":
         return self.changed(min_length=self.length, packed=False)
@@ -214,7 +210,11 @@ def lay_out(form: Format, sequence: Tensor, length: Tensor, query: Tensor, answe
     """Rows of a format: `sequence` (rows, longest) of `length` (rows, 1), whose answers start at `source` (rows, 1)."""
     head, lead = form
     device, n = sequence.device, query.shape[1]
-    before, after = _with_query(head, query), torch.cat([_with_query(lead, query), answers[:, :-1]], dim=1)
+
+    def marks(form: list[int | None]) -> list[Tensor]:
+        return [query if mark is None else torch.full_like(query[:, :1], mark) for mark in form]
+
+    before, after = torch.cat(marks(head), dim=1), torch.cat([*marks(lead), answers[:, :-1]], dim=1)
     tokens = torch.cat([before, sequence, torch.zeros_like(after)], dim=1)
     end = before.shape[1] + length  # (rows, 1), one past the sequence
     tokens.scatter_(1, end + torch.arange(after.shape[1], device=device), after)
@@ -230,10 +230,6 @@ def lay_out(form: Format, sequence: Tensor, length: Tensor, query: Tensor, answe
     )
 
 
-def _with_query(marks: list[int | None], query: Tensor) -> Tensor:
-    return torch.cat([query if mark is None else torch.full_like(query[:, :1], mark) for mark in marks], dim=1)
-
-
 def too_many_repeats(length: int, n: int, symbols: int) -> str | None:
     """A refusal where chance repeats of the query are so many that hardly a sequence is free of them."""
     repeats = (length - n) / symbols**n
@@ -245,8 +241,7 @@ def too_many_repeats(length: int, n: int, symbols: int) -> str | None:
     )
 
 
-def symbol_word(token: int) -> str:
-    """A token of the clean format in readable form."""
-    if token < SYMBOLS:
-        return ("·", "bos", "qry")[token]
-    return ascii_letters[token - SYMBOLS] if token < SYMBOLS + len(ascii_letters) else f"s{token - SYMBOLS}"
+def clean_lexicon(symbols: int) -> dict[str, range]:
+    """The tokens of the clean format: the specials, then so many symbols, as letters while there are any."""
+    named = ("·", "bos", "qry", *ascii_letters[:symbols])
+    return dict.fromkeys(named, range(1)) | {"s{}": range(len(ascii_letters), symbols)}

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from recollect.rng import Stream
 from recollect.tasks.base import MOST, Batch
-from recollect.tasks.pairs import PairsTask, draw_pairs, pair_word, queried, too_few_keys
+from recollect.tasks.pairs import PairsTask
 
 
 class Noisy(PairsTask):
@@ -35,19 +35,15 @@ class Noisy(PairsTask):
                 f"pairs {self.pairs} do not fit length {self.length}: 3 x pairs = {3 * self.pairs} must be at most length "
                 f"(so pairs at most {self.length // 3})"
             )
-        return too_few_keys(self.pairs, self.vocab)
+        return super()._refusal()
 
-    @property
-    def vocabulary(self) -> int:
-        return self.vocab + self.noises
-
-    def word(self, token: int) -> str:
-        return f"n{token - self.vocab}" if token >= self.vocab else pair_word(token, self.vocab)
+    def lexicon(self) -> dict[str, range]:
+        return {**super().lexicon(), "n{}": range(self.noises)}
 
     def sample(self, stream: Stream) -> Batch:
         K, context = self.pairs, self.length - self.pairs
         pair = torch.arange(K, device=stream.device)
-        _, keys, values = draw_pairs(stream, K, K, self.vocab)
+        _, keys, values = self._draw_pairs(stream, K)
         # a pair is one item among the noise tokens: draw the items' positions, then widen each pair to two tokens
         item = stream.bijection(context - K)(pair).sort(dim=1).values
         written = item + pair  # (rows, K), the position of each key
@@ -56,4 +52,4 @@ class Noisy(PairsTask):
         tokens.scatter_(1, written, keys).scatter_(1, written + 1, values)
         tokens[:, context:] = keys.gather(1, order)
         positions = (context + pair).expand(stream.rows, -1)
-        return queried(tokens, positions, values.gather(1, order), order, written.gather(1, order) + 1, K)
+        return self._queried(tokens, positions, values.gather(1, order), order, written.gather(1, order) + 1)

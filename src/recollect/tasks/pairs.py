@@ -13,15 +13,50 @@ Roles = Literal["split", "shared"]
 
 
 class PairsTask(AnswersTask):
-    """A task whose rows bind K different values to K keys and query some of them, one token per answer."""
+    """A task whose rows bind values to K keys and query some of them. Tokens are blank, then keys, then values, unless a task has
+    the field `roles` and it is `shared`."""
 
     if TYPE_CHECKING:
         pairs: int
+        vocab: int
+
+    @property
+    def _shared(self) -> bool:
+        return getattr(self, "roles", "split") == "shared"
+
+    def _refusal(self) -> str | None:
+        keys = self.vocab // 2 - 1
+        return f"pairs {self.pairs} exceed the {keys} keys that vocab {self.vocab} has" if self.pairs > keys else None
+
+    def lexicon(self) -> dict[str, range]:
+        if self._shared:
+            return {"·": range(1), "{}": range(1, self.vocab)}
+        return {"·": range(1), "k{}": range(1, self.vocab // 2), "v{}": range(self.vocab // 2)}
 
     @property
     def chance(self) -> float:
         """The accuracy of guessing any of the row's K values."""
         return 1.0 / self.pairs
+
+    def _draw_pairs(self, stream: Stream, values: int) -> tuple[Bijection, Tensor, Tensor]:
+        """K distinct keys (rows, K) and so many distinct values (rows, values), none of them 0.
+
+        They come with the map of labels to tokens that gave the keys: labels 0 .. K-1 are the row's keys, the others
+        the key tokens (`shared`: all tokens) that are not.
+        """
+        half, key = self.vocab // 2, torch.arange(self.pairs, device=stream.device)
+        value = torch.arange(values, device=stream.device)
+        if self._shared:
+            token = stream.bijection(self.vocab - 1)
+            return token, 1 + token(key), 1 + token(self.pairs + value)
+        token = stream.bijection(half - 1)
+        return token, 1 + token(key), half + stream.bijection(half)(value)
+
+    def _queried(self, tokens: Tensor, positions: Tensor, values: Tensor, key: Tensor, source: Tensor) -> Batch:
+        """Rows in which key number `key` is queried at `positions`, and whose answers `values` are at `source`: (rows, answers)
+        each. Its tags are the distance from the key to its query, the key's number and the number of pairs."""
+        tags = {"gap": positions - source + 1, "key": key, "pairs": torch.full_like(key[:, :1], self.pairs)}
+        return Batch(tokens, positions, values, source=source, tags=tags)
 
 
 class Motifs(NamedTuple):
@@ -39,42 +74,3 @@ class Motifs(NamedTuple):
         """Where each token is written if motifs begin at `start` (rows, n), `beyond` where a motif has no such token."""
         letter = torch.arange(self.tokens.shape[2], device=start.device)
         return (start[..., None] + letter).where(letter < self.size[..., None], beyond)
-
-
-def queried(tokens: Tensor, positions: Tensor, values: Tensor, key: Tensor, source: Tensor, pairs: int) -> Batch:
-    """Rows in which the number `key` of the keys is queried at `positions`, and whose answers `values` are at `source`: (rows,
-    answers) each. Its tags are the distance from the key to its query, the key's number and the number of pairs."""
-    tags = {"gap": positions - source + 1, "key": key, "pairs": torch.full_like(key[:, :1], pairs)}
-    return Batch(tokens, positions, values, source=source, tags=tags)
-
-
-def draw_pairs(
-    stream: Stream, pairs: int, values: int, vocab: int, roles: Roles = "split"
-) -> tuple[Bijection, Tensor, Tensor]:
-    """Distinct keys (rows, pairs) and distinct values (rows, values), none of them 0.
-
-    They come with the map of labels to tokens that gave the keys: labels 0 .. pairs-1 are the row's keys, the others
-    the key tokens (`shared`: all tokens) that are not.
-    """
-    half, key = vocab // 2, torch.arange(pairs, device=stream.device)
-    value = torch.arange(values, device=stream.device)
-    if roles == "split":
-        token = stream.bijection(half - 1)
-        return token, 1 + token(key), half + stream.bijection(half)(value)
-    token = stream.bijection(vocab - 1)
-    return token, 1 + token(key), 1 + token(pairs + value)
-
-
-def too_few_keys(pairs: int, vocab: int) -> str | None:
-    """Why a row cannot have so many different keys, or None if it can."""
-    keys = vocab // 2 - 1
-    return f"pairs {pairs} exceed the {keys} keys that vocab {vocab} has" if pairs > keys else None
-
-
-def pair_word(token: int, vocab: int, roles: Roles = "split") -> str:
-    """A key, a value or a blank in readable form."""
-    if token == 0:
-        return "·"
-    if roles == "shared":
-        return str(token)
-    return f"k{token}" if token < vocab // 2 else f"v{token - vocab // 2}"

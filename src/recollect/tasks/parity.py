@@ -33,16 +33,12 @@ class Parity(AnswersTask):
         return None
 
     @property
-    def vocabulary(self) -> int:
-        return 3
-
-    @property
     def chance(self) -> float:
         """Even or odd."""
         return 0.5
 
-    def word(self, token: int) -> str:
-        return "·01"[token]
+    def lexicon(self) -> dict[str, range]:
+        return {"·": range(1), "{}": range(2)}
 
     def sample(self, stream: Stream) -> Batch:
         length = stream.integers(1, self.min_length, self.length + 1)  # (rows, 1)

@@ -15,7 +15,9 @@ from torch import Tensor
 
 from recollect.rng import Stream
 from recollect.tasks.base import MOST, Batch, Task
-from recollect.tasks.ngram import BOS, QUERY, SYMBOLS
+from recollect.tasks.ngram import BOS, QUERY, SYMBOLS, Format, lay_out
+
+_FORMATS: dict[str, Format] = {"suffix": ([BOS], [QUERY, None]), "prefix": ([QUERY, None, BOS], [])}
 
 
 class Position(Task):
@@ -43,15 +45,6 @@ class Position(Task):
         return self.symbols or (30 if self.variant == "sampled" else self.length)
 
     @property
-    def vocabulary(self) -> int:
-        return self._first_position + self.length
-
-    @property
-    def _first_position(self) -> int:
-        """The token of position 0."""
-        return SYMBOLS + max(self.alphabet, self.length)
-
-    @property
     def row_length(self) -> int:
         return self.length + 4
 
@@ -62,34 +55,23 @@ class Position(Task):
 
     @property
     def remembered(self) -> range:
-        """The position tokens."""
+        """The position tokens, which are the last."""
         return range(self.vocabulary - self.length, self.vocabulary)
 
-    def word(self, token: int) -> str:
-        if token < SYMBOLS:
-            return ("·", "bos", "qry")[token]
-        position = token - self._first_position
-        return f"s{token - SYMBOLS}" if position < 0 else f"p{position}"
+    def lexicon(self) -> dict[str, range]:
+        symbols = range(max(self.alphabet, self.length))
+        return {**dict.fromkeys(("·", "bos", "qry"), range(1)), "s{}": symbols, "p{}": range(self.length)}
 
     def sample(self, stream: Stream) -> Batch:
         where = stream.integers(1, 0, self.length)  # (rows, 1)
         sequence = SYMBOLS + self._symbols(stream, where)  # (rows, length)
         asked = sequence.gather(1, where)
-        answer = self._first_position + where
-        bos, query = torch.full_like(where, BOS), torch.full_like(where, QUERY)
-        if self.query == "suffix":
-            tokens, at = [bos, sequence, query, asked, answer], self.length + 2
-        else:
-            tokens, at = [query, asked, bos, sequence, answer], 1
-        read = torch.arange(self.length + 2, self.length + 4, device=stream.device).expand(stream.rows, -1)
-        return Batch(
-            tokens=torch.cat(tokens, dim=1),
-            positions=read,
-            answers=torch.cat([answer, bos], dim=1),
-            query=torch.full_like(where, at),
-            scored=torch.tensor([True, False], device=stream.device).expand(stream.rows, -1),
-            tags={"position": where},
-        )
+        answer = self.remembered.start + where
+        answers = torch.cat([answer, torch.full_like(where, BOS)], dim=1)
+        batch = lay_out(_FORMATS[self.query], sequence, torch.full_like(where, self.length), asked, answers, where)
+        batch.source.fill_(-1)  # no token of the sequence is the answer
+        batch.scored, batch.tags = answers != BOS, {"position": where}
+        return batch
 
     def _symbols(self, stream: Stream, where: Tensor) -> Tensor:
         """The symbols of the sequence, the one at `where` occurring only there: (rows, length)."""

@@ -34,10 +34,6 @@ class SelectiveCopy(AnswersTask):
         return None
 
     @property
-    def vocabulary(self) -> int:
-        return SYMBOLS + self.symbols
-
-    @property
     def row_length(self) -> int:
         return self.length + self.items
 
@@ -46,8 +42,8 @@ class SelectiveCopy(AnswersTask):
         """The accuracy of guessing the row's most frequent symbol."""
         return largest_share(self.items, self.symbols)
 
-    def word(self, token: int) -> str:
-        return ("·", "mark")[token] if token < SYMBOLS else f"s{token - SYMBOLS}"
+    def lexicon(self) -> dict[str, range]:
+        return {"·": range(1), "mark": range(1), "s{}": range(self.symbols)}
 
     def sample(self, stream: Stream) -> Batch:
         item = torch.arange(self.items, device=stream.device).expand(stream.rows, -1)

@@ -12,14 +12,8 @@ from recollect.tasks import TASKS
 from recollect.tasks.base import Task
 
 PRESETS: dict[str, dict[str, Any]] = {
-    f"mqar-{length}-{pairs}": {
-        "kind": "mqar",
-        "length": length,
-        "pairs": pairs,
-        "filler": "blank",
-        "variant": "zoology",
-    }
-    for length, pairs in ((64, 4), (128, 8), (256, 16), (512, 64), (1024, 128), (2048, 256))
+    f"mqar-{n}-{pairs}": {"kind": "mqar", "length": n, "pairs": pairs, "filler": "blank", "variant": "zoology"}
+    for n, pairs in ((64, 4), (128, 8), (256, 16), (512, 64), (1024, 128), (2048, 256))
 }
 """Tasks by name: MQAR with 8,192 words as Zoology's figure 2 has it, and with longer rows as RWKV-7 (Peng et al. 2025)."""
 

@@ -33,10 +33,6 @@ class Stacks(AnswersTask):
     """Operations in a row, of three tokens each."""
 
     @property
-    def vocabulary(self) -> int:
-        return STACKS + self.stacks + self.symbols
-
-    @property
     def row_length(self) -> int:
         return 3 * self.operations
 
@@ -45,11 +41,9 @@ class Stacks(AnswersTask):
         """The accuracy of guessing the symbol that was pushed most often."""
         return largest_share(round(self.operations * 0.5 + self.operations**0.5 * 0.5), self.symbols)
 
-    def word(self, token: int) -> str:
-        if token < STACKS:
-            return ("·", "push", "pop")[token]
-        stack = token - STACKS
-        return f"i{stack}" if stack < self.stacks else f"s{stack - self.stacks}"
+    def lexicon(self) -> dict[str, range]:
+        singles = dict.fromkeys(("·", "push", "pop"), range(1))
+        return {**singles, "i{}": range(self.stacks), "s{}": range(self.symbols)}
 
     def sample(self, stream: Stream) -> Batch:
         n, device = self.operations, stream.device

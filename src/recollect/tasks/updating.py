@@ -13,12 +13,10 @@ from typing import Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor
 
 from recollect.rng import Stream
 from recollect.tasks.base import Batch
 from recollect.tasks.mqar import MQAR
-from recollect.tasks.pairs import draw_pairs
 
 
 class Updating(MQAR):
@@ -47,20 +45,17 @@ class Updating(MQAR):
         K, writes = self.pairs, self.pairs + self.updates
         each = torch.arange(K, device=stream.device).expand(stream.rows, -1)
         if self.variant == "clean":
-            token, keys, values = draw_pairs(stream, K, writes, self.vocab, self.roles)
+            token, keys, values = self._draw_pairs(stream, writes)
             written = torch.cat([each, stream.integers(self.updates, 0, K)], dim=1).gather(1, stream.order(writes))
         else:
-            token, keys, values = draw_pairs(stream, K, K, self.vocab)
+            token, keys, values = self._draw_pairs(stream, K)
             written = torch.cat([each, stream.order(K)[:, : self.updates]], dim=1)
-            values = torch.cat([values, self._new_values(stream, values)], dim=1)
+            new = stream.integers(self.updates, self.vocab // 2, self.vocab - 1)
+            new += new >= values[:, : self.updates]  # every value but the one at the same index of the first block
+            values = torch.cat([values, new], dim=1)
         write = torch.arange(writes, device=stream.device).expand(stream.rows, -1)
         last = torch.zeros_like(each).scatter_reduce_(1, written, write, "amax")  # (rows, K)
         batch = self._row(stream, token, keys, values, written, last)
         times = torch.zeros_like(each).scatter_add_(1, written, torch.ones_like(written))
         batch.tags["writes"] = times.gather(1, batch.tags["key"])
         return batch
-
-    def _new_values(self, stream: Stream, values: Tensor) -> Tensor:
-        """A value for each update, any but the one at the same index of `values`: (rows, updates)."""
-        new = stream.integers(self.updates, self.vocab // 2, self.vocab - 1)
-        return new + (new >= values[:, : self.updates])

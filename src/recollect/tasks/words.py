@@ -46,20 +46,15 @@ class Words(AnswersTask):
         return len(products(self.group))
 
     @property
-    def vocabulary(self) -> int:
-        return 1 + self.order
-
-    @property
     def chance(self) -> float:
         """The accuracy of guessing any element."""
         return 1.0 / self.order
 
-    def word(self, token: int) -> str:
-        if token == 0:
-            return "·"
+    def lexicon(self) -> dict[str, range]:
         if self.group[0] == "z":
-            return str(token - 1)
-        return "".join(str(letter + 1) for letter in _permutations(self.group)[token - 1])
+            return {"·": range(1), "{}": range(self.order)}
+        elements = ("".join(str(letter + 1) for letter in p) for p in _permutations(self.group))
+        return dict.fromkeys(("·", *elements), range(1))
 
     def sample(self, stream: Stream) -> Batch:
         element = stream.integers(self.length, 0, self.order)  # (rows, length)

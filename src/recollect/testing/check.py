@@ -1,6 +1,6 @@
 """A check: a function that raises AssertionError if a rule is broken."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 
@@ -21,7 +21,17 @@ def checks(*functions: Callable[..., str | None]) -> list[Check]:
 
 
 class Conformance:
-    """Tests for a user's own class: one test method per rule."""
+    """Tests for a user's own class: one test method for each of the `rules` that a subclass is declared with."""
+
+    def __init_subclass__(cls, rules: Sequence[Check] = ()) -> None:
+        super().__init_subclass__()
+        for rule in rules:
+
+            def test(self, rule: Check = rule) -> None:
+                self.hold(rule)
+
+            test.__doc__ = rule.description
+            setattr(cls, f"test_{rule.name}", test)
 
     def given(self, check: Check) -> dict[str, Any]:
         """What the function of a check is called with."""
@@ -33,14 +43,3 @@ class Conformance:
             import pytest  # only here: the checks run without it
 
             pytest.skip(note)
-
-    @classmethod
-    def add_tests(cls, rules: list[Check]) -> None:
-        """Give this class a test method for each rule."""
-        for rule in rules:
-
-            def test(self, rule: Check = rule) -> None:
-                self.hold(rule)
-
-            test.__doc__ = rule.description
-            setattr(cls, f"test_{rule.name}", test)

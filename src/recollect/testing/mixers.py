@@ -252,7 +252,7 @@ MIXER_CHECKS: list[Check] = checks(
 )  # fmt: skip
 
 
-class MixerConformance(Conformance):
+class MixerConformance(Conformance, rules=MIXER_CHECKS):
     """Tests for your own mixer: inherit, call the class Test.., and set `mixer` and `options` or define `make`."""
 
     mixer: ClassVar[Any] = None
@@ -271,6 +271,3 @@ class MixerConformance(Conformance):
     def given(self, check: Check) -> dict[str, Any]:
         more = {"exact": self.exact_causality} if check.function is causality else {}
         return {"make": self.make, "width": self.width, "length": self.length, **more}
-
-
-MixerConformance.add_tests(MIXER_CHECKS)

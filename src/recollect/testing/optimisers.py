@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from recollect.testing.check import Check, Conformance, checks
 from recollect.testing.measure import numbers as normal
@@ -33,9 +32,9 @@ class Trial:
         self.params: Parameters = {name: draw[0, rows].clone() for name, draw in draws.items()}
         self.targets = {name: draw[1, rows] for name, draw in draws.items()}
         self.state: State = self.optimiser.start(self.params)
-        self.numbers = {"lr": column([RATES[i] for i in rows])}
-        for name in self.optimiser.per_member():
-            self.numbers[name] = column([getattr(one, name) for one in optimisers])
+        columns = {name: [getattr(one, name) for one in optimisers] for name in self.optimiser.per_member()}
+        columns["lr"] = [RATES[i] for i in rows]
+        self.numbers = {name: torch.tensor(column, dtype=torch.float64) for name, column in columns.items()}
         if self.optimiser.clips_itself:
             self.numbers["clip"] = torch.linspace(0.4, 1, len(RATES), dtype=torch.float64)[rows]
         self.frozen = list(frozen)
@@ -60,11 +59,6 @@ class Trial:
         measured = self.optimiser.evaluated(self.params, self.state, self.groups())
         assert measured.keys() == self.params.keys(), f"evaluated() gives {sorted(measured)}, not {sorted(self.params)}"
         return self.params | {f"evaluated {name}": p for name, p in measured.items()}
-
-
-def column(values: Sequence[float]) -> Tensor:
-    """A number per member, as an optimiser is given it."""
-    return torch.tensor(values, dtype=torch.float64)
 
 
 def in_place(optimiser: Optimiser) -> None:
@@ -159,13 +153,10 @@ def outlined(optimiser: Optimiser) -> None:
 OPTIMISER_CHECKS: list[Check] = checks(in_place, other_members, own_numbers, rates, resumes, capturable, outlined)
 
 
-class OptimiserConformance(Conformance):
+class OptimiserConformance(Conformance, rules=OPTIMISER_CHECKS):
     """Tests for your own optimiser: inherit, call the class Test.., and set `optimiser`."""
 
     optimiser: Optimiser
 
     def given(self, check: Check) -> dict[str, Any]:
         return {"optimiser": self.optimiser}
-
-
-OptimiserConformance.add_tests(OPTIMISER_CHECKS)

@@ -171,7 +171,7 @@ TASK_CHECKS: list[Check] = checks(
 )
 
 
-class TaskConformance(Conformance):
+class TaskConformance(Conformance, rules=TASK_CHECKS):
     """Tests for your own task: inherit, call the class Test.., and set `task`."""
 
     task: Task
@@ -185,15 +185,9 @@ class TaskConformance(Conformance):
         return {"task": self.task, "rows": self.rows, **more}
 
 
-TaskConformance.add_tests(TASK_CHECKS)
-
-
 def _counted(batch: Batch) -> Tensor:
     """Which answers are more than padding: (rows, answers), bool."""
-    trained, scored = batch.trained, batch.scored
-    assert trained is not None, "trained is missing"
-    assert scored is not None, "scored is missing"
-    return trained | scored
+    return batch.trained | batch.scored
 
 
 def _none(bad: Tensor, what: str, axis: str = "answer", **values: Tensor) -> None:

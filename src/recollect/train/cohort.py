@@ -10,6 +10,7 @@ never runs for one member (train/members.py sees to that).
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -18,7 +19,6 @@ from torch.func import functional_call, vmap
 
 from recollect import rng
 from recollect.models.model import Model, build
-from recollect.tasks.base import Task
 from recollect.train.data import Feed
 from recollect.train.device import matmul_precision, one_thread
 from recollect.train.embeddings import Album
@@ -73,7 +73,6 @@ class Cohort:
         self.members = Members(runs, starts, device, least=2 if self.vmapped else 1)
         self.records = Records(len(runs), Album(run.train, run.task))
         self.feed = Feed(run.task, run.train, self.members.seeds)
-        self._validation: EvaluationRows | None = None
         self.compiled: Callable | None = None
         self.replay = Replay(self._step, device)
 
@@ -82,7 +81,6 @@ class Cohort:
 
     @property
     def runs(self) -> list[RunSpec]:
-        """The runs in training."""
         return self.members.runs
 
     def advance(self, step: int) -> None:
@@ -171,30 +169,23 @@ class Cohort:
         self.members.select(stay, wanted)
         self.replay = Replay(self._step, self.device)  # the old one's tensors are gone
 
-    def evaluated(self) -> Parameters:
-        """The parameters to measure and to save, the runs on the first rows."""
-        return self.members.evaluated()
+    @cached_property
+    def validation(self) -> EvaluationRows:
+        """The rows of each measurement during training, drawn once."""
+        return EvaluationRows(self.task.for_test(), self.members.seeds, "valid", self.spec.eval_rows)
 
-    def measures(self, task: Task, runs: Sequence[int], rows: int, sliced: bool, purpose: str) -> Measures:
-        """Measure some runs on the first rows that a task has for a purpose: `valid` or `test`."""
+    def measures(self, rows: EvaluationRows, runs: Sequence[int], sliced: bool) -> Measures:
+        """Measure some runs."""
         index = self.members.rows(runs)
-        params = {name: p[index] for name, p in self.evaluated().items()}
+        params = {name: p[index] for name, p in self.members.evaluated().items()}
 
         def forward(tokens: Tensor, positions: Tensor) -> Tensor:
             with self.autocast():
                 return self._logits(params, tokens, positions)
 
         with self.arithmetic():
-            found = measure(forward, self._rows(task, rows, purpose), self.members.seed_of[index], sliced)
+            found = measure(forward, rows, self.members.seed_of[index], sliced)
         return found.of_first(len(runs))
-
-    def _rows(self, task: Task, rows: int, purpose: str) -> EvaluationRows:
-        """The rows to measure on; those of validation, which are used many times, are drawn once."""
-        if purpose != "valid":
-            return EvaluationRows(task, self.members.seeds, purpose, rows)
-        if self._validation is None:
-            self._validation = EvaluationRows(task, self.members.seeds, purpose, rows)
-        return self._validation
 
     def _losses(self, *stacked) -> tuple[Tensor, Tensor]:
         """Every member's loss and share of right answers."""

@@ -63,7 +63,6 @@ class Album:
         ]
 
     def select(self, members: Sequence[int]) -> None:
-        """Keep these members only."""
         index = torch.tensor(members, dtype=torch.int64)
         for _, tables in self.held.values():
             for name in tables:

@@ -16,7 +16,7 @@ from recollect.train.checkpoint import EVERY, SHARE, restore, snapshot
 from recollect.train.cohort import Cohort
 from recollect.train.events import Ended, Ending, Event, Measured, Saved
 from recollect.train.hopeless import hopeless
-from recollect.train.measure import Measures
+from recollect.train.measure import EvaluationRows, Measures
 from recollect.train.spec import RunSpec
 from recollect.train.speed.ahead import Compilation
 
@@ -36,54 +36,47 @@ def train(
     """
     cohort = Cohort(runs, torch.device(device))
     done = restore(cohort, saved) if saved else 0
-    with closing(Compilation(cohort)) as compilation:
-        yield from _train(cohort, done, compilation, every, weights, stop)
-
-
-def _train(
-    cohort: Cohort, done: int, compilation: Compilation, every: float, weights: bool, stop: Callable[[], bool]
-) -> Iterator[Event]:
-    """Train a cohort that has taken `done` steps to its end."""
-    spec = cohort.spec
+    spec, members = cohort.spec, cohort.members
     since = time.monotonic()
     due = since + every
-    for step in range(done, spec.total_steps):
-        compilation.before_step(spec.total_steps - step)
-        cohort.advance(step)
-        cohort.records.album.take(cohort.evaluated, step + 1)
+    with closing(Compilation(cohort)) as compilation:
+        for step in range(done, spec.total_steps):
+            compilation.before_step(spec.total_steps - step)
+            cohort.advance(step)
+            cohort.records.album.take(members.evaluated, step + 1)
 
-        last = step + 1 == spec.total_steps
-        if last or (step + 1) % spec.cadence == 0:
-            accuracy = measured(cohort, step + 1)
-            a_step = (time.monotonic() - since) / spec.cadence
-            endings = endings_of(cohort, accuracy, last)
-            by_run = dict(zip((run.id for run in cohort.runs), accuracy, strict=True))
-            points = {run.id: curve[-1] for run, curve in zip(cohort.runs, cohort.records.curves, strict=True)}
-            yield Measured(step + 1, spec.total_steps, by_run, len(endings), points)
-            yield from results(cohort, endings, step + 1, weights)
-            stay = [i for i in range(len(cohort)) if i not in endings]
-            cohort.keep(stay, compiled_anew=False)
-            if not stay:
-                return
-            compilation.members_left(a_step, spec.total_steps - step - 1)
-            since = time.monotonic()
-        if (now := time.monotonic()) >= due or stop():
-            yield Saved(step + 1, snapshot(cohort, step + 1))
-            spent = time.monotonic() - now  # also by whoever writes it: the loop goes on when that is done
-            due = now + spent + (max(every, spent / SHARE) if every else 0.0)
+            last = step + 1 == spec.total_steps
+            if last or (step + 1) % spec.cadence == 0:
+                accuracy = measured(cohort, step + 1)
+                step_seconds = (time.monotonic() - since) / spec.cadence
+                endings = endings_of(cohort, accuracy, last)
+                ids = [run.id for run in cohort.runs]
+                points = {run: curve[-1] for run, curve in zip(ids, cohort.records.curves, strict=True)}
+                by_run = dict(zip(ids, accuracy, strict=True))
+                yield Measured(step + 1, spec.total_steps, by_run, len(endings), points)
+                yield from results(cohort, endings, step + 1, weights)
+                stay = [i for i in range(len(cohort)) if i not in endings]
+                cohort.keep(stay, compiled_anew=False)
+                if not stay:
+                    return
+                compilation.members_left(step_seconds, spec.total_steps - step - 1)
+                since = time.monotonic()
+            if (now := time.monotonic()) >= due or stop():
+                yield Saved(step + 1, snapshot(cohort, step + 1))
+                spent = time.monotonic() - now  # also by whoever writes it: the loop goes on when that is done
+                due = now + spent + (max(every, spent / SHARE) if every else 0.0)
 
 
 def measured(cohort: Cohort, step: int) -> list[float]:
     """Measure everyone on validation rows, add a point to each curve, and return the headline accuracies."""
-    spec, task, records = cohort.spec, cohort.task.for_test(), cohort.records
-    always = spec.slices == "always"
-    found = cohort.measures(task, range(len(cohort)), spec.eval_rows, sliced=always, purpose="valid")
-    accuracy = found.accuracy(task).tolist()
+    spec, records = cohort.spec, cohort.records
+    found = cohort.measures(cohort.validation, range(len(cohort)), sliced=spec.slices == "always")
+    accuracy = found.accuracy(cohort.validation.task).tolist()
     count, loss, hits, norm = cohort.members.sums[: len(cohort)].T
     columns = {
         "train_loss": loss / count, "train_accuracy": hits / count, "grad_norm": norm / count,
         "test_loss": found.loss, "test_answers": found.answers, "test_rows": found.rows,
-        **cohort.model.measures(cohort.evaluated()),
+        **cohort.model.measures(cohort.members.evaluated()),
     }  # fmt: skip
     values = {name: column.tolist() for name, column in columns.items()}
     factor = spec.rate_factor(step - 1)
@@ -119,18 +112,16 @@ def results(cohort: Cohort, endings: dict[int, Ending], step: int, weights: bool
     records, ending = cohort.records, list(endings)
     finals: list[dict[str, float]] = [{"valid": records.curves[i][-1]["accuracy"]} for i in ending]
     for number, task in enumerate(cohort.runs[0].all_tests):
-        found = cohort.measures(task, ending, cohort.spec.test_rows, sliced=True, purpose="test")
+        rows = EvaluationRows(task, cohort.members.seeds, "test", cohort.spec.test_rows)
+        found = cohort.measures(rows, ending, sliced=True)
         prefix = f"tests.{number - 1}." if number else ""
         columns = {"loss": found.loss, "accuracy": found.accuracy(task), "answers": found.answers, "rows": found.rows}
-        for name, column in columns.items():
-            for final, value in zip(finals, column.tolist(), strict=True):
-                final[prefix + name] = value
+        values = {prefix + name: column.tolist() for name, column in columns.items()}
         for place, i in enumerate(ending):
-            records.slices[i] += [
-                {**record, "tag": prefix + record["tag"]} for record in _slice_records(found, place, step)
-            ]
+            finals[place] |= {name: column[place] for name, column in values.items()}
+            records.slices[i] += _slice_records(found, place, step, prefix)
     records.charge()
-    params = cohort.evaluated()
+    params = cohort.members.evaluated()
     for final, (i, status) in zip(finals, endings.items(), strict=True):
         yield Ended(
             cohort.runs[i], status, step, final, records.curves[i], _last_only(records.slices[i]), records.seconds[i],
@@ -140,12 +131,12 @@ def results(cohort: Cohort, endings: dict[int, Ending], step: int, weights: bool
         )  # fmt: skip
 
 
-def _slice_records(found: Measures, member: int, step: int) -> list[dict]:
+def _slice_records(found: Measures, member: int, step: int, prefix: str = "") -> list[dict]:
     records = []
     for tag, (counted, right) in found.slices.items():
         seen = counted[member].nonzero()[:, 0].tolist()
         records.append(
-            {"step": step, "tag": tag, "values": seen,
+            {"step": step, "tag": prefix + tag, "values": seen,
              "counts": counted[member][seen].tolist(), "right": right[member][seen].tolist()}
         )  # fmt: skip
     return records

@@ -33,12 +33,12 @@ class Measures:
     """Share of answers that are right, averaged over rows."""
     rows: Tensor
     """Share of rows whose every scored answer is right."""
-    slices: dict[str, tuple[Tensor, Tensor]]
-    """By tag: how many were scored and how many were right at each value of the tag, each (members, values)."""
+    slices: dict[str, Tensor]
+    """By tag: how many were scored and how many were right at each value of the tag, (2, members, values)."""
 
     def of_first(self, members: int) -> "Measures":
         """The same for so many of the members."""
-        slices = {tag: (counted[:members], right[:members]) for tag, (counted, right) in self.slices.items()}
+        slices = {tag: counts[:, :members] for tag, counts in self.slices.items()}
         return Measures(self.loss[:members], self.answers[:members], self.rows[:members], slices)
 
     def accuracy(self, task: Task) -> Tensor:
@@ -85,7 +85,7 @@ def measure(forward: Forward, rows: EvaluationRows, member_seed: Tensor, sliced:
     task = rows.task
     dtype = sum_dtype(member_seed.device)
     loss = count = answers = whole = torch.zeros(len(member_seed), dtype=dtype, device=member_seed.device)
-    slices: dict[str, tuple[Tensor, Tensor]] = {}
+    slices: dict[str, Tensor] = {}
     for batch in rows.passes(member_seed):
         logits = forward(batch.tokens, batch.positions)
         predicted = logits.argmax(-1)  # (members, rows, answers)
@@ -122,15 +122,17 @@ def _nearest(predicted: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
     return right, torch.where(right.all(-1), best, candidates.shape[2])
 
 
-def _add_slices(slices: dict[str, tuple[Tensor, Tensor]], task: Task, batch: Batch, right: Tensor) -> None:
+def _add_slices(slices: dict[str, Tensor], task: Task, batch: Batch, right: Tensor) -> None:
     for name, tag in batch.tags.items():
         if task.accuracy == "rows":  # a row is right or wrong as a whole, and its first tag counts
             value, hit = tag[..., 0], (right | ~batch.scored).all(-1)
             scored = torch.ones_like(hit)
         else:
             value, hit, scored = tag.expand_as(right), right, batch.scored
-        found = _counts(value, scored), _counts(value, hit)
-        slices[name] = _padded_sum(slices.get(name), found)
+        parts = [*slices.get(name, ()), _counts(value, scored), _counts(value, hit)]
+        width = max(x.shape[1] for x in parts)
+        sums = torch.stack([torch.nn.functional.pad(x, (0, width - x.shape[1])) for x in parts])
+        slices[name] = sums.unflatten(0, (-1, 2)).sum(0)
 
 
 def _counts(value: Tensor, weight: Tensor) -> Tensor:
@@ -140,11 +142,3 @@ def _counts(value: Tensor, weight: Tensor) -> Tensor:
     weights = (weight & (value >= 0)).flatten().to(sum_dtype(value.device))
     counts = torch.bincount((value.clamp(min=0) + offset).flatten(), weights=weights, minlength=members * values)
     return counts.view(members, values).long()
-
-
-def _padded_sum(old: tuple[Tensor, Tensor] | None, new: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    if old is None:
-        return new
-    width = max(old[0].shape[1], new[0].shape[1])
-    pad = [[torch.nn.functional.pad(x, (0, width - x.shape[1])) for x in pair] for pair in (old, new)]
-    return pad[0][0] + pad[1][0], pad[0][1] + pad[1][1]

@@ -74,7 +74,7 @@ class Members:
         return torch.where(largest > 0, (largest / (norms + 1e-6)).clamp(max=1.0), 1.0)
 
     def evaluated(self) -> Parameters:
-        """The parameters to measure and to save."""
+        """The parameters to measure and to save, the runs on the first rows."""
         return self.optimiser.evaluated(self.params, self.state, self.groups())
 
     def rows(self, chosen: Sequence[int]) -> Tensor:

@@ -153,18 +153,14 @@ class TrainSpec(Spec):
         return self._parts["optimiser"].spec
 
     @property
-    def built_schedule(self) -> Schedule:
-        """The schedule itself, with its numbers."""
-        return self._parts["schedule"].spec
-
-    @property
     def per_member(self) -> tuple[str, ...]:
         """The fields in which the members of one cohort may differ."""
         return (*_PER_MEMBER, *self.built_optimiser.per_member())
 
     def rate_factor(self, step: int) -> float:
         """What multiplies the peak learning rate at a step (0 is the first)."""
-        return self.built_schedule.factor(step, self.warmup_steps, self.total_steps)
+        warmup = round(self.warmup * self.total_steps if self.warmup < 1 else self.warmup)
+        return self._parts["schedule"].spec.factor(step, warmup, self.total_steps)
 
     @property
     def total_steps(self) -> int:
@@ -175,11 +171,6 @@ class TrainSpec(Spec):
     def cadence(self) -> int:
         """Steps between measurements."""
         return self.eval_every or max(1, self.total_steps // 50)
-
-    @property
-    def warmup_steps(self) -> int:
-        """Steps of warm-up."""
-        return round(self.warmup * self.total_steps) if self.warmup < 1 else round(self.warmup)
 
 
 class RunSpec(Spec):

@@ -1,5 +1,5 @@
 """The kernels of a step of AdamW, Lion and schedule-free AdamW over stacked parameters; formulas, definitions and columns in
-ops/adamw.py, ops/lion.py and ops/schedule_free.py.
+ops/optimisers.py.
 
 One pass: every number of a parameter, its gradient and its state is read once and written once.
 
@@ -13,9 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from recollect.ops.adamw import Scales as AdamWScales
-from recollect.ops.lion import Scales as LionScales
-from recollect.ops.schedule_free import Scales as ScheduleFreeScales
+from recollect.ops.optimisers import AdamWScales, LionScales, ScheduleFreeScales
 
 BLOCK = 1024
 

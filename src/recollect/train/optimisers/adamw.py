@@ -1,4 +1,4 @@
-"""AdamW (Loshchilov & Hutter 2019); its step is in ops/adamw.py."""
+"""AdamW (Loshchilov & Hutter 2019); its step is in ops/optimisers.py."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -6,7 +6,7 @@ from typing import ClassVar
 from pydantic import Field
 from torch import Tensor
 
-from recollect.ops.adamw import adamw, adamw_of_one, adamw_scales
+from recollect.ops.optimisers import adamw, adamw_of_one, adamw_scales
 from recollect.train.optimisers.base import Decaying, Group, Parameters, State, zeros
 
 

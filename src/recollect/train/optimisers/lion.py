@@ -1,4 +1,4 @@
-"""Lion (Chen et al. 2023); its step is in ops/lion.py."""
+"""Lion (Chen et al. 2023); its step is in ops/optimisers.py."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -6,7 +6,7 @@ from typing import ClassVar
 from pydantic import Field
 from torch import Tensor
 
-from recollect.ops.lion import lion, lion_scales
+from recollect.ops.optimisers import lion, lion_scales
 from recollect.train.optimisers.base import Decaying, Group, Parameters, State, zeros
 
 

@@ -1,30 +1,25 @@
-"""Schedule-free AdamW (Defazio et al. 2024); its step is in ops/schedule_free.py.
+"""Schedule-free AdamW (Defazio et al. 2024); its step is in ops/optimisers.py.
 
 It needs no decaying rate: what is measured is an average of all points so far, in which a point counts by the square of the
 largest rate until then. Any schedule of its rate is accepted; the authors' is `constant` after warm-up.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from recollect.ops.schedule_free import schedule_free, schedule_free_scales
-from recollect.train.optimisers.base import Decaying, Group, Parameters, State, zeros
+from recollect.ops.optimisers import schedule_free, schedule_free_scales
+from recollect.train.optimisers.adamw import AdamW
+from recollect.train.optimisers.base import Group, Parameters, State, zeros
 
 
-class ScheduleFree(Decaying):
+class ScheduleFree(AdamW):
     """Schedule-free AdamW: gradients are taken near, and models measured at, an average of the points so far."""
 
     beta1: float = Field(default=0.9, gt=0, lt=1)
     """How close to the average gradients are taken: at 1 they would be taken there."""
-    beta2: float = Field(default=0.999, ge=0, lt=1)
-    """Decay of the squared gradient's running mean."""
-    eps: float = Field(default=1e-8, gt=0)
-    """What is added to the denominator."""
-    clips_itself: ClassVar[bool] = True
 
     def start(self, params: Parameters) -> State:
         first = next(iter(params.values()))

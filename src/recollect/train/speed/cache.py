@@ -38,19 +38,19 @@ def use_cache() -> None:
 
 
 def known(mark: str) -> bool:
-    """Whether what has this mark was compiled before, so that the folder has it."""
+    """Whether the step of this mark was compiled before, so that the folder has it."""
     return (cache_folder() / _KNOWN / mark).exists()
 
 
 def remember(mark: str) -> None:
-    """Note that what has this mark has been compiled."""
+    """Note that the step of this mark has been compiled."""
     with suppress(OSError):  # a folder that cannot be written costs time and nothing else
         (cache_folder() / _KNOWN).mkdir(parents=True, exist_ok=True)
         (cache_folder() / _KNOWN / mark).touch()
 
 
 def claim(mark: str) -> bool:
-    """Whether this process may compile what has this mark: no other live process has claimed it."""
+    """Whether this process may compile the step of this mark: no other live process has claimed it."""
     path = cache_folder() / _KNOWN / f"{mark}.{_CLAIM}"
     for _ in range(2):
         try:
@@ -68,7 +68,7 @@ def claim(mark: str) -> bool:
 
 
 def claimed(mark: str) -> bool:
-    """Whether a live process is compiling what has this mark."""
+    """Whether a live process is compiling the step of this mark."""
     try:
         os.kill(int((cache_folder() / _KNOWN / f"{mark}.{_CLAIM}").read_text()), 0)
     except (OSError, ValueError):
@@ -77,7 +77,7 @@ def claimed(mark: str) -> bool:
 
 
 def release(mark: str) -> None:
-    """Let others compile what has this mark."""
+    """Let others compile the step of this mark."""
     with suppress(OSError):
         (cache_folder() / _KNOWN / f"{mark}.{_CLAIM}").unlink(missing_ok=True)
 

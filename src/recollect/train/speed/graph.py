@@ -41,7 +41,6 @@ class Replay:
         self.graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self, inputs: Inputs) -> None:
-        """Take a step."""
         self.taken += 1
         if self.able and self.graph is None and self.taken > WARM:
             self._record(inputs)
