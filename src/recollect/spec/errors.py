@@ -1,11 +1,11 @@
 """Errors that a user can fix. Nothing heavy is imported here, so that the command line can refuse a word immediately."""
 
 import difflib
-import sys
-import sysconfig
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+
+from recollect.spec.imports import is_installed, shown
 
 
 class UserError(Exception):
@@ -26,14 +26,19 @@ class Stopped(UserError):
         self.exit_code = exit_code
 
 
-def place_in_own_code(error: BaseException) -> str:
+def line_of(error: BaseException, any_code: bool = False) -> str:
     """Where an error arose in code of a user's own, as ` (mixers.py:12)`: the innermost line of its traceback that belongs
-    neither to recollect nor to Python or an installed package. Empty where there is none."""
-    ours = str(Path(__file__).parents[1])
-    installed = (ours, sys.prefix, sys.base_prefix, *sysconfig.get_paths().values(), "<")
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith(installed):
-            return f" ({Path(frame.filename).name}:{frame.lineno})"
+    neither to recollect nor to Python or an installed package. Where there is none: empty, or with `any_code` the innermost."""
+    lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        lines.append((error.filename, error.lineno or 0))
+    ours = Path(__file__).parents[1]
+    own = [
+        (name, line) for name, line in lines
+        if not (name.startswith("<") or Path(name).is_relative_to(ours) or is_installed(Path(name)))
+    ]  # fmt: skip
+    for name, line in reversed(own or (lines if any_code else [])):
+        return f" ({shown(Path(name))}:{line})"
     return ""
 
 
