@@ -29,17 +29,13 @@ class Stopped(UserError):
 def line_of(error: BaseException, any_code: bool = False) -> str:
     """Where an error arose in code of a user's own, as ` (mixers.py:12)`: the innermost line of its traceback that belongs
     neither to recollect nor to Python or an installed package. Where there is none: empty, or with `any_code` the innermost."""
-    lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    lines = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
-        lines.append((error.filename, error.lineno or 0))
-    ours = Path(__file__).parents[1]
-    own = [
-        (name, line) for name, line in lines
-        if not (name.startswith("<") or Path(name).is_relative_to(ours) or is_installed(Path(name)))
-    ]  # fmt: skip
-    for name, line in reversed(own or (lines if any_code else [])):
-        return f" ({shown(Path(name))}:{line})"
-    return ""
+        lines.append((Path(error.filename), error.lineno or 0))
+    for path, line in reversed(lines):
+        if not (str(path).startswith("<") or path.is_relative_to(Path(__file__).parents[1]) or is_installed(path)):
+            return f" ({shown(path) if path.is_relative_to(Path.cwd()) else path.name}:{line})"
+    return f" ({lines[-1][0]}:{lines[-1][1]})" if any_code and lines else ""
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:

@@ -36,7 +36,7 @@ class GlobalState:
         """What has another value now, each with both values where these are short; but for the filters of warnings, which
         libraries change when they are first used."""
         now = {name: setting.read() for name, setting in self._settings.items() if name != _FILTERS}
-        return [_told(name, self._before[name], value) for name, value in now.items() if value != self._before[name]]
+        return [_shown(name, self._before[name], value) for name, value in now.items() if value != self._before[name]]
 
     def restore(self) -> None:
         """Set back what has changed, and the random generators, which every initialisation of a layer advances."""
@@ -114,7 +114,7 @@ def _set_filters(before: list[Any]) -> None:
     warnings._filters_mutated()  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _told(name: str, before: Any, now: Any) -> str:
+def _shown(name: str, before: Any, now: Any) -> str:
     if name == "environment":
         changed = sorted(n for n in before.keys() | now.keys() if before.get(n) != now.get(n))
         return f"environment ({', '.join(changed)})"

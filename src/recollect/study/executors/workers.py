@@ -4,7 +4,7 @@ import atexit
 import os
 import time
 import warnings
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
@@ -120,13 +120,11 @@ class Workers(Executor):
             atexit.register(self.close)  # workers do not mind the signal with which Python would end them
             if self.device != "cpu" and len(set(self._devices)) < len(self._devices):
                 self._mps = self._mps or Mps.start()
-        left = list(self._devices)
-        for worker in self._workers:
-            left.remove(worker.device)
+        left = Counter(self._devices) - Counter(worker.device for worker in self._workers)
         environment = {"TORCHINDUCTOR_COMPILE_THREADS": str(self._threads)}
         if self._mps:
             environment |= self._mps.environment
-        self._workers.append(_Worker(left[0], self._threads, environment, code))
+        self._workers.append(_Worker(left.most_common(1)[0][0], self._threads, environment, code))
         return self._workers[-1]
 
 
