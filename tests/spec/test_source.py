@@ -14,7 +14,7 @@ from recollect.spec import SpecError
 from recollect.spec.source import files_at, load, own_files, portable, reference, source_digest
 from recollect.study.executors import ray
 from recollect.study.executors.base import sent
-from recollect.study.executors.placing import files_of
+from recollect.study.executors.order import Order, files_of
 from recollect.study.executors.reports import Broken
 from recollect.tasks import MQAR, as_task
 from recollect.train.spec import RunSpec
@@ -209,7 +209,7 @@ def test_a_node_has_the_run_that_was_sent_and_writes_only_below_its_folder(write
     (tmp_path / "code").rename(tmp_path / "gone")  # a node does not have the folder
     monkeypatch.chdir(tmp_path)
     before = {path for path in tmp_path.rglob("*") if "__pycache__" not in path.parts}
-    reports = list(ray._attempt([sent(run)], files, "cpu", None, 60.0, False, None))
+    reports = list(ray._attempt(Order([sent(run)], files, "cpu", 60.0, False), None, None))
     assert not [report for report in reports if isinstance(report, Broken)]
     ended = [report.run for report in reports if hasattr(report, "run")]
     assert [one.id for one in ended] == [run.id]
@@ -229,7 +229,7 @@ def test_a_node_is_not_misled_by_files_of_an_earlier_study(write, tmp_path, monk
     Path("helper.py").unlink()
     second = run_of("own.py:Own")
     for run, files in ((first, first_files), (second, files_of(second))):
-        reports = list(ray._attempt([sent(run)], files, "cpu", None, 60.0, False, None))
+        reports = list(ray._attempt(Order([sent(run)], files, "cpu", 60.0, False), None, None))
         assert not [report for report in reports if isinstance(report, Broken)]
 
 

@@ -124,7 +124,7 @@ def test_files_beside_a_store_are_those_of_the_file_and_not_of_a_link(sound, tmp
     assert Store(tmp_path / "link.sqlite").checkpoints == Store(sound).checkpoints
 
 
-@pytest.mark.parametrize("ending", [".holder", ".holder.draft"])
+@pytest.mark.parametrize("ending", [".holder", ".draft"])
 def test_a_link_in_place_of_the_holders_file_is_not_followed(sound, tmp_path, ending):
     victim = tmp_path / "victim"
     victim.write_text("mine")

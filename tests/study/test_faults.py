@@ -118,7 +118,7 @@ def test_a_failed_run_stays_failed_until_it_is_tried_again(whole, monkeypatch):
     monkeypatch.setattr(base, "train", train)
     again = run(study(), store=store, device="cpu", workers=1, progress=False)
     assert (again.ended, again.failed, again.left) == ({}, outcome.failed, (bad,))
-    assert store.failed()[bad].attempts == len([failure for failure in store.failures() if failure.run == bad])
+    assert store.failed()[bad].attempt == len([failure for failure in store.failures() if failure.run == bad])
     last = run(study(), store=store, device="cpu", workers=1, progress=False, retry=True)
     assert (last.ended, last.failed) == ({"finished": 1}, {})
     assert not store.failed()

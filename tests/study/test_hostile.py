@@ -170,7 +170,7 @@ def test_changed_settings_and_ends_of_the_process_stay_in_it_and_are_told(here, 
     assert again.returncode == 1
     assert "4 of them failed before and were not tried now" in again.stderr
     assert "--retry tries them again" in again.stderr
-    assert {run.attempts for run in store.failed().values()} == {2}
+    assert {last.attempt for last in store.failed().values()} == {2}
 
 
 @pytest.mark.long

@@ -17,7 +17,7 @@ from recollect.store.checkpoints import read_header, snapshot_files
 from recollect.store.frames import curves_frame, runs_frame, slices_frame
 from recollect.store.store import Store
 from recollect.study.executors.base import Resources
-from recollect.study.executors.placing import files_of, placed
+from recollect.study.executors.order import files_of, placed
 from recollect.study.executors.ray import Ray, refuse_silent_address
 from recollect.study.run import run
 from recollect.study.spec import Study

@@ -66,7 +66,7 @@ def test_a_sink_that_fails_to_close_is_only_a_warning():
 def test_a_missing_extra_is_named(monkeypatch, tmp_path, extra, module):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(SpecError, match=rf'{extra} is not installed: pip install "recollect\[{extra}\]"'):
-        SINKS.find(extra).start(str(tmp_path), "s")
+        SINKS.find(extra)(str(tmp_path), "s")
 
 
 def test_tensorboard_has_every_curve(store, tmp_path):
@@ -76,7 +76,7 @@ def test_tensorboard_has_every_curve(store, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of libraries under TensorBoard
         warnings.filterwarnings("error", ".*is left out")
-        sinks = [SINKS.find("tensorboard").start(str(tmp_path / "board"), "s")]
+        sinks = [SINKS.find("tensorboard")(str(tmp_path / "board"), "s")]
         run(study(), store=store, device="cpu", workers=1, sinks=sinks, progress=False)
         folders = sorted((tmp_path / "board" / "s").iterdir())
         assert [folder.name.rpartition("-")[0] for folder in folders] == [
@@ -111,7 +111,7 @@ def test_weights_and_biases_gets_every_run_offline(store, tmp_path, monkeypatch)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of libraries under W&B
         warnings.filterwarnings("error", ".*is left out")
-        sinks = [SINKS.find("wandb").start("tests", "s")]
+        sinks = [SINKS.find("wandb")("tests", "s")]
         run(study(), store=store, device="cpu", workers=1, sinks=sinks, progress=False)
     written = [path.name for path in tmp_path.glob("wandb/offline-run-*/run-*.wandb")]
     assert sorted(name[len("run-s-") : -len(".wandb")] for name in written) == sorted(runs_frame(store)["id"])

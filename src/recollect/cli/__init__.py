@@ -10,11 +10,11 @@ from recollect.cli.app import app, main
 __all__ = ["app", "main"]
 
 PANELS = {
-    "Train": ("demo", "plan", "run", "watch", "status"),
+    "Train": ("demo", "plan", "run", "watch"),
     "See results": ("results", "plot", "compare", "report", "serve", "failures"),
     "Mixers, tasks and models": ("listing", "show", "probe", "mad", "atlas", "evaluate", "export", "imports"),
     "Papers": ("papers", "reproduce"),
-    "Stores": ("manage", "merge", "check"),
+    "Stores": ("manage", "check"),
     "Speed": ("bench", "kernels"),
 }
 """The parts of `recollect --help`, and the files with the commands of each, in order: importing a file adds its commands."""

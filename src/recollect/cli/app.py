@@ -16,7 +16,7 @@ from typer import Option
 
 import recollect
 from recollect.spec import Stopped, UserError
-from recollect.spec.errors import place_in_own_code
+from recollect.spec.errors import line_of
 
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich")
 
@@ -119,7 +119,7 @@ def _main() -> None:
             _refuse(f"not enough memory: {str(error).partition('memory: ')[2] or error}", 2)
         if hasattr(error, "format_message"):  # click's own: an unknown option, a missing argument
             _refuse(error.format_message(), 2)  # pyright: ignore[reportAttributeAccessIssue]
-        place = place_in_own_code(error)
+        place = line_of(error)
         if place and not os.environ.get("RECOLLECT_TRACEBACK"):
             text = str(error).partition("\n")[0]
             _refuse(f"{type(error).__name__}: {text}{place}; RECOLLECT_TRACEBACK=1 prints the whole traceback", 1)

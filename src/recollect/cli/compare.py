@@ -46,12 +46,10 @@ def compare(
     order = apart.sort_values(by="apart", ascending=False, na_position="last").index[:PANELS]
     shown = found.runs.loc[found.runs["configuration"].isin(list(found.table.loc[order, "configuration"]))]
     rates = shown["train.lr"].nunique() > 1
-    table = mean_and_range(shown, ["configuration", "side", "train.lr" if rates else "train.seed"])
-    save_as(
-        lines_figure(
-            table, "train.lr" if rates else "train.seed", "side", "configuration", title=f"{first} and {second}",
-            caption="Line: mean over seeds; band: lowest to highest.", xlabel="learning rate" if rates else "seed", logx=rates,
-        ),
-        to,
+    x, xlabel = ("train.lr", "learning rate") if rates else ("train.seed", "seed")
+    figure = lines_figure(
+        mean_and_range(shown, ["configuration", "side", x]), x, "side", "configuration", title=f"{first} and {second}",
+        caption="Line: mean over seeds; band: lowest to highest.", xlabel=xlabel, logx=rates,
     )  # fmt: skip
+    save_as(figure, to)
     console.print(f"The picture: {to}")

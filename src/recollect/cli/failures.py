@@ -6,6 +6,8 @@ from typer import Argument, Option
 
 from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE, StoreOption
+from recollect.spec import SpecError
+from recollect.store.store import Store
 
 
 @app.command()
@@ -16,9 +18,6 @@ def failures(
     ended: Annotated[bool, Option("--ended", help="Also of runs that have ended since.")] = False,
 ) -> None:
     """The last error of each run that failed; each error once, with the runs that had it."""
-    from recollect.spec import SpecError
-    from recollect.store.store import Store
-
     opened = Store(store)
     done = set() if ended or run else set(opened.done())
     last = {one.run: one for one in opened.failures() if one.run.startswith(run) and one.run not in done}

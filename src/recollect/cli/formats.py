@@ -5,19 +5,12 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from recollect.spec import SpecError, nearest
+from recollect.cli.tables import or_dash
 
-FORMATS = ("table", "csv", "latex", "markdown")
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "≥": r"$\geq$", "<": r"\textless{}", ">": r"\textgreater{}",
 }  # fmt: skip
-
-
-def check_format(name: str) -> None:
-    """Refuse a format that there is not."""
-    if name not in FORMATS:
-        raise SpecError(f"--format {name!r}: {nearest(name, FORMATS)}")
 
 
 def summary_text(found: pd.DataFrame) -> pd.DataFrame:
@@ -33,8 +26,9 @@ def summary_text(found: pd.DataFrame) -> pd.DataFrame:
             "accuracy": f"{row['accuracy']:.3f}",
             "window, decades": "-" if one else f"{at_least}{row['window']:.2f}{sure}",
             "from": f"{row['from_lr']:.1e}" if row["window"] else "-", "to": f"{row['to_lr']:.1e}" if row["window"] else "-",
-            "steps to learn": "-" if steps != steps else "never" if math.isinf(steps) else f"{steps:,.0f}",
-            "state": _count(row["state_size"]), "parameters": _count(row["parameters"]), "runs": str(row["runs"]),
+            "steps to learn": "never" if math.isinf(steps) else or_dash(steps, ",.0f"),
+            "state": or_dash(row["state_size"], ",.0f"), "parameters": or_dash(row["parameters"], ",.0f"),
+            "runs": str(row["runs"]),
         })  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -49,10 +43,6 @@ def formatted(table: pd.DataFrame, form: str) -> str:
     columns = "l" + "r" * (len(heads) - 1)
     lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", body[0], r"\midrule", *body[1:], r"\bottomrule"]
     return "\n".join([*lines, r"\end{tabular}"])
-
-
-def _count(value: float | None) -> str:
-    return "-" if value is None or value != value else f"{value:,.0f}"
 
 
 def _markdown(cell: str) -> str:

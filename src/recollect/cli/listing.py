@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable
 from functools import partial
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Annotated, Any
 
 from typer import Argument
@@ -43,12 +43,12 @@ def list_names(
     console.print(table)
 
 
-def _of_specs(module: str, attribute: str) -> Iterable[Line]:
-    """Names of a registry of specifications."""
-    registry = getattr(import_module(module), attribute)
+def _registered(place: str, options: Callable[[Any], str] = lambda _: "") -> Iterable[Line]:
+    """The entries of the registry at `module:NAME`."""
+    registry = resolve_name(place)
     for name in registry:
-        cls = registry.find(name)
-        yield name, _first(cls.__doc__), _fields(cls)
+        entry = registry.find(name)
+        yield name, _first(entry.__doc__), options(entry)
 
 
 def _fields(cls: Any) -> str:
@@ -61,15 +61,11 @@ def _fields(cls: Any) -> str:
     return ", ".join(shown)
 
 
-def _mixers() -> Iterable[Line]:
-    from recollect.mixers import MIXERS
+def _arguments(mixer: Any) -> str:
     from recollect.mixers.spec import CONTEXT
 
-    for name in MIXERS:
-        cls = MIXERS.find(name)
-        options = [p for p in list(inspect.signature(cls.__init__).parameters.values())[2:] if p.name not in CONTEXT]
-        shown = (p.name if p.default is p.empty or p.default is None else f"{p.name}={p.default}" for p in options)
-        yield name, _first(cls.__doc__), ", ".join(shown)
+    options = [p for p in list(inspect.signature(mixer.__init__).parameters.values())[2:] if p.name not in CONTEXT]
+    return ", ".join(p.name if p.default in (p.empty, None) else f"{p.name}={p.default}" for p in options)
 
 
 def _presets() -> Iterable[Line]:
@@ -83,14 +79,10 @@ def _presets() -> Iterable[Line]:
             yield f"{source.sized}-MIXER-WIDTHxLAYERS", f"such as {source.sized}-mamba-128x2", ""
 
 
-def _protocols() -> Iterable[Line]:
-    from recollect.sources import PROTOCOLS
+def _protocol(made: Any) -> str:
     from recollect.tasks import as_task
 
-    for name in PROTOCOLS:
-        made = PROTOCOLS.find(name)
-        fields = made(as_task({"kind": "mqar"}))
-        yield name, _first(made.__doc__), ", ".join(f"{field}={value}" for field, value in fields.items())
+    return ", ".join(f"{field}={value}" for field, value in made(as_task({"kind": "mqar"})).items())
 
 
 def _papers() -> Iterable[Line]:
@@ -101,25 +93,18 @@ def _papers() -> Iterable[Line]:
         yield name, paper.title, ", ".join(item.name for item in paper.items)
 
 
-def _views() -> Iterable[Line]:
-    from recollect.views import VIEWS
-
-    for name in VIEWS:
-        yield name, _first(VIEWS.find(name).__doc__), ""
-
-
 def _first(text: str | None) -> str:
     """The first sentence or line of a docstring."""
     return " ".join(inspect.cleandoc(text or "").partition("\n\n")[0].split()).partition(". ")[0].rstrip(".")
 
 
 KINDS: dict[str, Callable[[], Iterable[Line]]] = {
-    "mixers": _mixers,
-    "tasks": partial(_of_specs, "recollect.tasks", "TASKS"),
+    "mixers": partial(_registered, "recollect.mixers:MIXERS", _arguments),
+    "tasks": partial(_registered, "recollect.tasks:TASKS", _fields),
     "presets": _presets,
-    "protocols": _protocols,
-    "optimisers": partial(_of_specs, "recollect.train.optimisers", "OPTIMISERS"),
-    "schedules": partial(_of_specs, "recollect.train.schedules", "SCHEDULES"),
+    "protocols": partial(_registered, "recollect.sources:PROTOCOLS", _protocol),
+    "optimisers": partial(_registered, "recollect.train.optimisers:OPTIMISERS", _fields),
+    "schedules": partial(_registered, "recollect.train.schedules:SCHEDULES", _fields),
     "papers": _papers,
-    "views": _views,
+    "views": partial(_registered, "recollect.views:VIEWS"),
 }

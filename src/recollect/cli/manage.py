@@ -1,5 +1,7 @@
-"""Studies and runs renamed and removed: rename, remove, gc."""
+"""Stores as they are kept: `recollect rename`, `remove`, `gc` and `merge`."""
 
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,6 +10,9 @@ from typer import Argument, Option
 from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE, StoreOption
 from recollect.spec import SpecError
+from recollect.store.manage import collect, garbage, remove_runs, remove_study, rename_study, runs_only_of
+from recollect.store.merge import merge as bring
+from recollect.store.store import Store
 
 SureOption = Annotated[bool, Option("--yes", help="Do not ask.")]
 
@@ -19,9 +24,6 @@ def rename(
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Give a study of the store another name; nothing is trained again."""
-    from recollect.store.manage import rename_study
-    from recollect.store.store import Store
-
     rename_study(Store(store), old, new)
     console.print(f"study {old} is now called {new}; write `name: {new}` into its file to go on with it")
 
@@ -36,14 +38,10 @@ def remove(
     yes: SureOption = False,
 ) -> None:
     """Remove studies, whose results stay unless --with-runs is given; or single runs by their id."""
-    from recollect.store.export import lookup
-    from recollect.store.manage import remove_runs, remove_study, runs_only_of
-    from recollect.store.store import Store
-
     opened = Store(store)
     known, done = opened.studies(), opened.done()
     studies = [name for name in names if name in known]
-    runs = [lookup(name, opened).id for name in names if name not in known]
+    runs = [opened.lookup(name).id for name in names if name not in known]
     lost = [run for name in studies for run in runs_only_of(opened, name) if run in done] if with_runs else []
     what = [f"study {name}" for name in studies]
     what += [f"the results of {len({*lost, *runs})} runs"] if lost or runs else []
@@ -59,9 +57,6 @@ def remove(
 @app.command()
 def gc(store: StoreOption = DEFAULT_STORE, yes: SureOption = False) -> None:
     """Remove what no study needs: results of runs that belong to none, and old checkpoints."""
-    from recollect.store.manage import collect, garbage
-    from recollect.store.store import Store
-
     opened = Store(store)
     found = garbage(opened)
     if not (found.runs or found.begun or found.checkpoints):
@@ -76,10 +71,28 @@ def gc(store: StoreOption = DEFAULT_STORE, yes: SureOption = False) -> None:
     console.print(f"removed {what}")
 
 
+@app.command()
+def merge(
+    others: Annotated[list[Path], Argument(metavar="OTHER.sqlite...", help="The stores to bring in.")],
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Bring the results of other stores into one; a run that both have is kept once."""
+    from recollect.cli.tables import number
+
+    merged = bring(Store(store, create=True), others)
+    console.print(f"{merged.added} runs added to {store}, {merged.same} were there with the same result")
+    if merged.weights:
+        console.print(f"weights of {merged.weights} runs copied")
+    if merged.studies:
+        console.print(f"studies: {', '.join(merged.studies)}")
+    if merged.differing:
+        console.print(f"{len(merged.differing)} were there with another result, which was kept:")
+        for id, (mine, theirs) in list(merged.differing.items())[:20]:
+            console.print(f"  {id}: accuracy {number(mine)} here, {number(theirs)} left out")
+
+
 def _ask(question: str, yes: bool) -> None:
     """Ask, unless the answer is given; where nobody can answer, refuse."""
-    import sys
-
     if yes:
         return
     if not sys.stdin.isatty():

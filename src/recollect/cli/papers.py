@@ -26,7 +26,8 @@ def papers(
     cohort: CohortOption = 0,
 ) -> None:
     """Which figures and tables can be reproduced, with how many runs and at what cost at each scale."""
-    from recollect.cli.tables import headed
+    from rich.table import Table
+
     from recollect.papers.reproduce import chosen, grids_of, plans, total
     from recollect.store.store import Store
 
@@ -35,7 +36,7 @@ def papers(
         if not paper and scale and scale not in PAPERS.find(name).scales:
             continue
         found, items, _ = chosen(name, scale or "tiny")
-        table = headed(f"{name}: {found.title}", ["item", "shows"], [])
+        table = Table("item", "shows", title=f"{name}: {found.title}", title_justify="left")
         rows = {item.name: [item.name, item.shows] for item in items}
         rows["all"] = ["all", "runs that items share counted once"]
         for word in [scale] if scale else [word for word in found.scales if word != "paper"]:
@@ -55,7 +56,9 @@ def papers(
             table.add_row(*row, end_section=row[0] == items[-1].name)
         console.print(table)
         if paper and found.unknown:
-            unknown = headed(f"{name}: unknown", ["not stated", "taken here", "why", "control"], [])
+            unknown = Table(
+                "not stated", "taken here", "why", "control", title=f"{name}: unknown", title_justify="left"
+            )
             for one in found.unknown:
                 unknown.add_row(*one[:4])
             console.print(unknown)

@@ -9,6 +9,7 @@ from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE, StoreOption, WhereOption, completes
 from recollect.spec import SpecError, nearest
 
+FORMATS = ("table", "csv", "latex", "markdown")
 LIMIT = 50
 """Rows that a terminal shows unless more are asked for."""
 
@@ -25,7 +26,7 @@ def results(
         Option(
             "--format",
             help="Of a summary: table, csv, latex or markdown.",
-            autocompletion=completes(("table", "csv", "latex", "markdown")),
+            autocompletion=completes(FORMATS),
         ),
     ] = "table",
     sort: Annotated[str, Option(help="By this column; -COLUMN: the highest first.")] = "",
@@ -38,7 +39,7 @@ def results(
     import io
 
     from recollect.analysis import columns
-    from recollect.cli.formats import check_format, formatted, summary_text
+    from recollect.cli.formats import formatted, summary_text
     from recollect.cli.tables import results_table, text_table
     from recollect.store import frames
     from recollect.store.store import Store
@@ -47,7 +48,8 @@ def results(
     makers = {"runs": frames.runs_frame, "curves": frames.curves_frame, "slices": frames.slices_frame}
     if what not in makers:
         raise SpecError(f"--what {what!r}: {nearest(what, makers)}")
-    check_format(form)
+    if form not in FORMATS:
+        raise SpecError(f"--format {form!r}: {nearest(form, FORMATS)}")
     if (summary and what != "runs") or (form != "table" and not summary):
         raise SpecError("--summary is of runs, and --format is of a summary")
     opened = Store(store)

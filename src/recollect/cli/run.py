@@ -78,7 +78,7 @@ def run(
     cluster = {"partition": partition, "gpus": gpus, "time": duration(time, "--time"), "parameters": named(slurm)}
     training["options"] |= cluster
     outcome = train(
-        study, sinks=[SINKS.find(kind).start(target, study.name) for kind, target in targets], keep_weights=keep_weights,
+        study, sinks=[SINKS.find(kind)(target, study.name) for kind, target in targets], keep_weights=keep_weights,
         checkpoint_every=checkpoint_every, attempts=attempts, timeout=duration(timeout, "--timeout"), allow_many=yes, **training,
     )  # fmt: skip
     tell(outcome)

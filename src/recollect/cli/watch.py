@@ -1,18 +1,17 @@
-"""`recollect watch`: how far each configuration is, live in the terminal."""
+"""`recollect watch` and `status`: how far each configuration is, live in the terminal; how far each study is."""
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
 
+from rich.table import Table
 from typer import Argument, Option
 
 from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE, StoreOption
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from recollect.store.progress import ConfigurationProgress
-    from recollect.store.store import Store
+from recollect.store.progress import ConfigurationProgress, by_study, progress
+from recollect.store.store import Store
 
 
 @app.command()
@@ -25,12 +24,7 @@ def watch(
     """How far each configuration is while another process trains: runs, steps, best accuracy so far, time left."""
     from rich.live import Live
 
-    from recollect.store.progress import progress
-    from recollect.store.store import Store
-
-    opened = Store(store)
-    if not opened.studies():
-        console.print(f"no study in {store} yet: recollect run STUDY.yaml trains one")
+    if (opened := _with_studies(store)) is None:
         return
     began = None
     with Live(console=console, auto_refresh=False, transient=False) as live:
@@ -45,19 +39,41 @@ def watch(
             time.sleep(every)
 
 
-def _left(found: "list[ConfigurationProgress]", began: tuple[float, int], now: tuple[float, int]) -> str:
+@app.command()
+def status(store: StoreOption = DEFAULT_STORE) -> None:
+    """Which studies the store has, and how far each is."""
+    from recollect.cli.tables import or_dash, table_of
+
+    if (opened := _with_studies(store)) is None:
+        return
+    rows = [{
+        "study": name, "runs": str(part.runs), "ended": str(part.ended), "diverged": str(part.diverged),
+        "failed": str(part.failed), "left": str(part.left), "in training": str(part.begun),
+        "steps": f"{part.steps_done / part.steps:.0%}" if part.steps else "-",
+        "best so far": or_dash(part.best_accuracy, ".3f"),
+    } for name, part in by_study(opened, progress(opened)).items()]  # fmt: skip
+    console.print(table_of(rows, str(opened.path)))
+
+
+def _with_studies(path: Path) -> Store | None:
+    """A store, or where it has no study yet, what to do."""
+    if (opened := Store(path)).studies():
+        return opened
+    console.print(f"no study in {path} yet: recollect run STUDY.yaml trains one")
+    return None
+
+
+def _left(found: list[ConfigurationProgress], began: tuple[float, int], now: tuple[float, int]) -> str:
     """The time left by the steps done since the first look, as soon as there are enough to tell."""
     seconds, done = now[0] - began[0], now[1] - began[1]
     left = sum(part.steps - part.steps_done for part in found)
     if not left or seconds < 5 or done <= 0:
         return ""
-    minutes, rest = divmod(round(left * seconds / done), 60)
-    return f", about {minutes // 60}:{minutes % 60:02}:{rest:02} left"
+    return f", about {timedelta(seconds=round(left * seconds / done))} left"
 
 
-def _table(store: "Store", shown: "list[ConfigurationProgress]", left: str) -> "Table":
+def _table(store: Store, shown: list[ConfigurationProgress], left: str) -> Table:
     from rich.progress_bar import ProgressBar
-    from rich.table import Table
 
     by = store.holder()
     who = f"written to by {by}" if by else "no process writes to it now"

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 from recollect.spec.errors import SpecError, Stopped, UserError, nearest
-from recollect.spec.identity import digest
+from recollect.spec.identity import digest, finite
 
 if TYPE_CHECKING:
-    from recollect.spec.base import Spec, explain, finite
+    from recollect.spec.base import Spec, explain
 
 __all__ = ["Spec", "SpecError", "Stopped", "UserError", "digest", "explain", "finite", "nearest"]
 

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from recollect.spec.errors import SpecError, place_in_own_code
+from recollect.spec.errors import SpecError, line_of
 from recollect.spec.state import GlobalState
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -144,7 +144,7 @@ def _serve(pipe: Connection) -> None:
             sys.path[:] = path
             os.environ.clear()
             os.environ.update(environment)
-            with _silenced(quiet):
+            with _silenced() if quiet else nullcontext():
                 pipe.send(_answer(pipe, what))
 
 
@@ -159,17 +159,14 @@ def _answer(pipe: Connection, what: str) -> tuple[str, Any]:
         return "error", SpecError(str(error))
     except BaseException as error:  # the user's own code may also raise SystemExit
         text = " ".join(str(error).split())
-        return "error", SpecError(f"{what} raised {type(error).__name__}: {text}{place_in_own_code(error)}")
+        return "error", SpecError(f"{what} raised {type(error).__name__}: {text}{line_of(error)}")
     finally:
         state.restore()
     return "end", None
 
 
 @contextmanager
-def _silenced(quiet: bool) -> Iterator[None]:
-    if not quiet:
-        yield
-        return
+def _silenced() -> Iterator[None]:
     kept = [(number, os.dup(number)) for number in (1, 2)]
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for number, _ in kept:

@@ -1,6 +1,5 @@
 """The base of every specification: frozen, checked where it is built, and refusing keys it does not know."""
 
-import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin
@@ -66,11 +65,6 @@ def _kinds(annotation: Any) -> set[Any]:
 
 def _has_boolean(value: Any) -> bool:
     return any(map(_has_boolean, value)) if isinstance(value, list | tuple) else isinstance(value, bool)
-
-
-def finite(value: Any) -> Any:
-    """The value, or None where it is a number that is not finite: JSON has neither NaN nor infinity."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def explain(error: ValidationError) -> str:

@@ -1,11 +1,11 @@
 """Errors that a user can fix. Nothing heavy is imported here, so that the command line can refuse a word immediately."""
 
 import difflib
-import sys
-import sysconfig
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+
+from recollect.spec.imports import is_installed, shown
 
 
 class UserError(Exception):
@@ -26,15 +26,16 @@ class Stopped(UserError):
         self.exit_code = exit_code
 
 
-def place_in_own_code(error: BaseException) -> str:
+def line_of(error: BaseException, any_code: bool = False) -> str:
     """Where an error arose in code of a user's own, as ` (mixers.py:12)`: the innermost line of its traceback that belongs
-    neither to recollect nor to Python or an installed package. Empty where there is none."""
-    ours = str(Path(__file__).parents[1])
-    installed = (ours, sys.prefix, sys.base_prefix, *sysconfig.get_paths().values(), "<")
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith(installed):
-            return f" ({Path(frame.filename).name}:{frame.lineno})"
-    return ""
+    neither to recollect nor to Python or an installed package. Where there is none: empty, or with `any_code` the innermost."""
+    lines = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        lines.append((Path(error.filename), error.lineno or 0))
+    for path, line in reversed(lines):
+        if not (str(path).startswith("<") or path.is_relative_to(Path(__file__).parents[1]) or is_installed(path)):
+            return f" ({shown(path) if path.is_relative_to(Path.cwd()) else path.name}:{line})"
+    return f" ({lines[-1][0]}:{lines[-1][1]})" if any_code and lines else ""
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:

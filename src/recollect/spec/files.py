@@ -11,7 +11,6 @@ import importlib
 import importlib.abc
 import importlib.util
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.machinery import ModuleSpec
@@ -23,7 +22,7 @@ from recollect.spec.apart import is_worker, run_apart
 from recollect.spec.cells import written
 from recollect.spec.errors import SpecError
 from recollect.spec.identity import digest
-from recollect.spec.imports import File, closure, digest_of, is_file, is_installed, lies_beside, package_of, reach
+from recollect.spec.imports import File, closure, digest_of, is_file, lies_beside, package_of, reach, shown
 from recollect.spec.state import watched_import
 
 _PREFIX = "recollect_file_"
@@ -35,8 +34,8 @@ _DOT = "%2e"
 class _Package:
     """The files of one folder that have been loaded together."""
 
-    def __init__(self, name: str):
-        self.name, self.files = name, dict[str, File]()
+    def __init__(self, name: str, folder: Path):
+        self.name, self.folder, self.files = name, folder, dict[str, File]()
         module = ModuleType(name, "Files of one folder.")
         module.__path__ = []  # what makes it a package; its modules come from `_Finder`
         sys.modules[name] = module
@@ -47,9 +46,7 @@ class _Package:
 
 
 _packages: dict[str, _Package] = {}
-"""By name."""
-_by_folder: dict[Path, list[_Package]] = {}
-"""Those of a folder, the latest last."""
+"""By name, the latest last."""
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -132,17 +129,15 @@ def load_file(path: Path) -> ModuleType:
     if place not in written:
         try_import(name, str(path), load_file, place)
     try:
-        with watched_import(name, shown(place)):
+        with watched_import(name, f"{path}: importing it", shown(place)):
             return importlib.import_module(name)
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        text = str(error.msg if isinstance(error, SyntaxError) else error).replace(f"{package.name}.", "")
-        if isinstance(error, ModuleNotFoundError):
-            top = str(error.name).removeprefix(f"{package.name}.").partition(".")[0]
+    except SpecError as error:
+        text, cause = str(error).replace(f"{package.name}.", ""), error.__cause__
+        if isinstance(cause, ModuleNotFoundError):
+            top = str(cause.name).removeprefix(f"{package.name}.").partition(".")[0]
             if lies_beside(place.parent, top):
                 text += f"; {top} lies beside it, where only import statements find it"
-        raise SpecError(f"{path}: importing it raised {type(error).__name__}: {text} ({line_of(error)})") from error
+        raise SpecError(text) from cause
 
 
 def try_import(module: str, shown: str, load: Callable[[Any], Any], given: Any) -> None:
@@ -171,35 +166,13 @@ def loaded_files(module: str) -> dict[str, File]:
     return {name: files[name] for name in reach(loader.name, lambda name: files[name].uses)}
 
 
-def shown(path: Path) -> str:
-    """A path that is readable and that another process can resolve: relative to the working directory if it is inside it."""
-    here = Path.cwd()
-    return (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()
-
-
-def line_of(error: BaseException) -> str:
-    """`file:line` of the user's own code where an error was raised, or of any code if none of the user's was involved."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{shown(Path(error.filename))}:{error.lineno}"
-    lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    ours = Path(__file__).parents[1]
-
-    def is_own(name: str) -> bool:
-        return not (name.startswith("<frozen") or is_installed(Path(name)) or Path(name).is_relative_to(ours))
-
-    name, line = ([frame for frame in lines if is_own(frame[0])] or lines or [("no code", 0)])[-1]
-    return f"{shown(Path(name))}:{line}"
-
-
 def _package(folder: Path, files: dict[str, File]) -> _Package:
     """The package of a folder that has these files or can take them; a new one where one of them has changed."""
-    own = _by_folder.setdefault(folder, [])
-    package = next((one for one in reversed(own) if one.holds(files)), None)
+    package = next((one for one in reversed(_packages.values()) if one.folder == folder and one.holds(files)), None)
     if package is None:
         uses = {name: file.uses for name, file in files.items()}
-        package = _Package(_PREFIX + digest([str(folder), digest_of(files), uses]))
+        package = _Package(_PREFIX + digest([str(folder), digest_of(files), uses]), folder)
         _packages[package.name] = package
-        own.append(package)
     package.files.update(files)
     return package
 

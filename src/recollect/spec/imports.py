@@ -67,6 +67,12 @@ def is_installed(path: Path) -> bool:
     return path.is_relative_to(python) or not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
 
 
+def shown(path: Path) -> str:
+    """A path that is readable and that another process can resolve: relative to the working directory if it is inside it."""
+    here = Path.cwd()
+    return (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()
+
+
 def is_file(path: Path) -> bool:
     """Whether there is such a file; a name that no file can have is none."""
     try:

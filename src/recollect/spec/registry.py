@@ -4,8 +4,8 @@ Every package that can be extended has a registry in its `__init__.py`, which im
 completed and refused without loading torch. An entry is loaded when it is used.
 """
 
-import importlib
 import inspect
+import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
@@ -31,21 +31,20 @@ class Registry(Generic[T]):
         """The names that need no import path: built in first, then those of installed packages."""
         return iter(dict.fromkeys([*self.built_in, *self._entry_points()]))
 
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
     def __contains__(self, name: str) -> bool:
         return name in self.built_in or name in self._entry_points()
 
     def find(self, name: str) -> T:
         """The entry of that name; an unknown one is refused with the nearest."""
         if name in self.built_in:
-            module, _, attribute = self.built_in[name].partition(":")
-            return getattr(importlib.import_module(module), attribute)
+            return pkgutil.resolve_name(self.built_in[name])
         if is_reference(name):
             found: Any = load(name)
         elif name in (offered := self._entry_points()) or name in (offered := self._entry_points(again=True)):
-            found = self._load(offered[name])
+            entry = offered[name]
+            which = f"{self.what} {name!r}, which an installed package offers as {entry.value}"
+            with watched_import(entry.module, f"{which}, cannot be imported: it"):
+                found = entry.load()
         else:
             raise SpecError(f"unknown {self.what} {name!r}: {nearest(name, self)}; or module:Name of your own")
         self._check(name, found)
@@ -65,12 +64,9 @@ class Registry(Generic[T]):
         return offered.get(place, place) if found == place else found
 
     def _check(self, name: str, found: Any) -> None:
-        if not self._base:
-            return
-        module, _, attribute = self._base.partition(":")
-        base = getattr(importlib.import_module(module), attribute)
-        if not (inspect.isclass(found) and issubclass(found, base)):
-            raise SpecError(f"{self.what} {name!r} is {found!r}, not a class derived from {module}.{attribute}")
+        if self._base and not (inspect.isclass(found) and issubclass(found, pkgutil.resolve_name(self._base))):
+            base = self._base.replace(":", ".")
+            raise SpecError(f"{self.what} {name!r} is {found!r}, not a class derived from {base}")
 
     def source(self, name: str) -> str:
         """A hash of the code behind a name, so that an edited file gives new runs; empty for built-in entries."""
@@ -81,18 +77,6 @@ class Registry(Generic[T]):
         if again:  # a package may have been installed since
             _offered.cache_clear()
         return _offered(self.group, tuple(sys.path), entry_points)
-
-    def _load(self, entry: EntryPoint) -> Any:
-        try:
-            with watched_import(entry.module):
-                return entry.load()
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            raise SpecError(
-                f"{self.what} {entry.name!r}, which an installed package offers as {entry.value}, cannot be imported: "
-                f"{type(error).__name__}: {error}"
-            ) from error
 
 
 @cache

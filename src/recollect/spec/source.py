@@ -15,9 +15,9 @@ from typing import Any
 from recollect.spec.cells import CELLS, cell_text, write_cell
 from recollect.spec.definitions import MAIN
 from recollect.spec.errors import SpecError, nearest
-from recollect.spec.files import file_of, line_of, load_file, loaded_files, shown, try_import
+from recollect.spec.files import file_of, load_file, loaded_files, try_import
 from recollect.spec.identity import digest
-from recollect.spec.imports import closure, digest_of, is_file
+from recollect.spec.imports import closure, digest_of, is_file, shown
 from recollect.spec.state import watched_import
 
 Thing = type | Callable[..., Any]
@@ -112,6 +112,15 @@ def own_files(spec: Any) -> dict[str, Path]:
     return found
 
 
+def named_code(spec: Any) -> Iterator[tuple[str, str]]:
+    """The names of code that is not part of recollect in a specification's plain data, each with the hash of its source."""
+    for key, value in spec.items() if isinstance(spec, dict) else enumerate(spec if isinstance(spec, list) else ()):
+        if isinstance(value, dict | list):
+            yield from named_code(value)
+        elif isinstance(spec, dict) and (source := spec.get("source" if key == "kind" else f"{key}_source")):
+            yield str(value), str(source)
+
+
 def named_files(spec: Any) -> set[str]:
     """The files that a specification's plain data names classes in, as they are written there, whether they exist or not."""
     if isinstance(spec, dict | list | tuple):
@@ -152,13 +161,10 @@ def _where(place: str) -> Path:
 def _from_module(name: str) -> Any:
     try_import(name, f"module {name!r}", _from_module, name)
     try:
-        with watched_import(name):
+        with watched_import(name, f"importing module {name!r}"):
             return importlib.import_module(name)
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
-            raise SpecError(f"cannot import module {name!r}: {error}") from None
-        raise SpecError(
-            f"importing module {name!r} raised {type(error).__name__}: {error} ({line_of(error)})"
-        ) from error
+    except SpecError as error:
+        cause = error.__cause__
+        if isinstance(cause, ModuleNotFoundError) and f"{name}.".startswith(f"{cause.name}."):
+            raise SpecError(f"cannot import module {name!r}: {cause}") from None
+        raise

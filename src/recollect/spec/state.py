@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from recollect.spec.errors import SpecError, line_of
+
 _COMPILERS = ("TORCHINDUCTOR_", "TRITON_", "PYTEST_")
 """How environment variables begin that tools set for themselves while code is compiled or tested: these are left alone."""
 _FILTERS = "filters of warnings"
@@ -34,7 +36,7 @@ class GlobalState:
         """What has another value now, each with both values where these are short; but for the filters of warnings, which
         libraries change when they are first used."""
         now = {name: setting.read() for name, setting in self._settings.items() if name != _FILTERS}
-        return [_told(name, self._before[name], value) for name, value in now.items() if value != self._before[name]]
+        return [_shown(name, self._before[name], value) for name, value in now.items() if value != self._before[name]]
 
     def restore(self) -> None:
         """Set back what has changed, and the random generators, which every initialisation of a layer advances."""
@@ -112,7 +114,7 @@ def _set_filters(before: list[Any]) -> None:
     warnings._filters_mutated()  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _told(name: str, before: Any, now: Any) -> str:
+def _shown(name: str, before: Any, now: Any) -> str:
     if name == "environment":
         changed = sorted(n for n in before.keys() | now.keys() if before.get(n) != now.get(n))
         return f"environment ({', '.join(changed)})"
@@ -120,18 +122,22 @@ def _told(name: str, before: Any, now: Any) -> str:
 
 
 @contextmanager
-def watched_import(module: str, shown: str = "") -> Iterator[None]:
-    """Notes which settings the import of a module changes, and sets them back."""
-    if module in sys.modules:
-        yield
-        return
-    state = GlobalState()
+def watched_import(module: str, what: str, shown: str = "") -> Iterator[None]:
+    """Notes which settings the import of a module of a user's own changes, and sets them back. Whatever it raises becomes a
+    SpecError that begins with `what`."""
+    state = None if module in sys.modules else GlobalState()
     try:
         yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        text = error.msg if isinstance(error, SyntaxError) else error
+        raise SpecError(f"{what} raised {type(error).__name__}: {text}{line_of(error, any_code=True)}") from error
     finally:
-        if changes := state.changes():
-            _changed_on_import[shown or module] = changes
-        state.restore()
+        if state is not None:
+            if changes := state.changes():
+                _changed_on_import[shown or module] = changes
+            state.restore()
 
 
 def changed_on_import() -> list[str]:

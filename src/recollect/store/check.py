@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from recollect.spec import SpecError
 from recollect.spec.imports import closure, digest_of, is_file
-from recollect.spec.source import NAMED_FILE
+from recollect.spec.source import NAMED_FILE, named_code
 from recollect.store.checkpoints import Checkpoints
 from recollect.store.files import StoreError, read_errors
-from recollect.store.frames import curves_frame, runs_frame, slices_frame, snapshots_frame
+from recollect.store.frames import but_rate_and_seed, curves_frame, runs_frame, slices_frame, snapshots_frame
 from recollect.store.opening import read_only
 from recollect.store.store import Store
 
@@ -111,9 +111,7 @@ def _code(store: Store, trust: bool) -> Finding:
     changed, unknown = list[str](), list[str]()
     groups: dict[str, str] = {}
     for id, text in store._query("SELECT id, spec FROM runs ORDER BY rowid"):
-        spec = json.loads(text)
-        train = {name: value for name, value in spec["train"].items() if name not in ("lr", "seed")}
-        groups.setdefault(json.dumps({**spec, "train": train}), id)
+        groups.setdefault(but_rate_and_seed(text)[0], id)
     for id in groups.values():
         (stored,) = store.find(id)
         try:
@@ -132,19 +130,10 @@ def _code(store: Store, trust: bool) -> Finding:
 def _same_files(spec: object) -> bool | None:
     """Whether the files that a specification names are those that it was made with, by their text; None: that cannot be
     determined."""
-    named = [(NAMED_FILE.fullmatch(name), source) for name, source in _sources(spec)]
+    named = [(NAMED_FILE.fullmatch(name), source) for name, source in named_code(spec)]
     if not named or not all(found and is_file(Path(found[1])) for found, _ in named):
         return None
     return all(found and digest_of(closure(Path(found[1]).resolve())) == source for found, source in named)
-
-
-def _sources(node: object) -> Iterator[tuple[str, str]]:
-    """The names of code that is not part of recollect in a specification, each with the hash of its source."""
-    for key, value in node.items() if isinstance(node, dict) else enumerate(node if isinstance(node, list) else ()):
-        if isinstance(value, dict | list):
-            yield from _sources(value)
-        elif isinstance(node, dict) and (source := node.get("source" if key == "kind" else f"{key}_source")):
-            yield str(value), str(source)
 
 
 def _noted(what: str, found: Iterable[str], fault: str, fine: str) -> Finding:

@@ -24,7 +24,6 @@ from recollect.models.model import Model, build, outline
 from recollect.spec import SpecError, finite
 from recollect.spec.output import output_errors
 from recollect.spec.source import NAMED_FILE, existing_files, named_files, own_files, portable, untrusted
-from recollect.store.files import StoreError
 from recollect.store.records import StoredRun
 from recollect.store.store import Store
 from recollect.store.versions import versions
@@ -74,21 +73,10 @@ class Exported:
         return self.stored == self.final
 
 
-def lookup(name: str, store: Store) -> StoredRun:
-    """The run whose id is, or alone begins with, `name`."""
-    rows = store.find(name) if name else []
-    if not rows:
-        raise StoreError(f"no run {name!r} has ended in {store.path}; `recollect results` lists those that have")
-    if len(rows) > 1:
-        some = ", ".join(row.id for row in rows[:4]) + (", ..." if len(rows) > 4 else "")
-        raise StoreError(f"{len(rows)} runs in {store.path} begin with {name!r} ({some}); give more of the id")
-    return rows[0]
-
-
 def find(name: str, store: Store, trust: bool = False) -> StoredRun:
     """The run whose id is, or alone begins with, `name`, and that can be trained again; `trust`: code that the store names is
     imported."""
-    found = lookup(name, store)
+    found = store.lookup(name)
     run = found.trusted if trust else found.run
     if run.id != found.id:
         raise SpecError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from recollect.train.spec import RunSpec
 
-_UNTOLD = ("model.mixer", "model.blocks", "model.pattern", "train.lr", "train.seed")
+_NOT_SHOWN = ("model.mixer", "model.blocks", "model.pattern", "train.lr", "train.seed")
 """What the title has already, and what a configuration leaves open."""
 
 
@@ -30,7 +30,7 @@ def labels(titles: Sequence[str], specs: Sequence[Mapping[str, Any]]) -> list[st
     """The model's title, and the fields in which runs of the same title differ. A run that does not have a field, as one that is
     older than it, differs from no other in it."""
     flat = [dict(_fields(spec)) for spec in specs]
-    names = [name for name in dict.fromkeys(n for fields in flat for n in fields) if not name.startswith(_UNTOLD)]
+    names = [name for name in dict.fromkeys(n for fields in flat for n in fields) if not name.startswith(_NOT_SHOWN)]
     seen: dict[tuple[str, str], set[str]] = {}
     for title, fields in zip(titles, flat, strict=True):
         for name in fields:

@@ -98,14 +98,14 @@ def _merge_studies(db: sqlite3.Connection, merged: Merged) -> None:
     labelled = any(row[1] == "label" for row in db.execute("PRAGMA other.table_info(study_runs)"))
     about = "run, label, steps" if labelled else "run, NULL, NULL"  # older schemas do not have them
     for name, source in db.execute("SELECT name, source FROM other.studies ORDER BY rowid").fetchall():
-        theirs = db.execute(f"SELECT {about} FROM other.study_runs WHERE study = ? ORDER BY place", (name,)).fetchall()
-        mine = {run for (run,) in db.execute("SELECT run FROM main.study_runs WHERE study = ?", (name,))}
-        new = [row for row in theirs if row[0] not in mine]
         fresh = db.execute("INSERT OR IGNORE INTO main.studies VALUES (?, ?)", (name, source)).rowcount
-        last = "SELECT coalesce(max(place), -1) FROM main.study_runs WHERE study = ?"
-        ((place,),) = db.execute(last, (name,))
-        places = [(name, place + 1 + i, *row) for i, row in enumerate(new)]
-        db.executemany("INSERT INTO main.study_runs VALUES (?, ?, ?, ?, ?)", places)
+        last = "SELECT coalesce(max(place), -1) FROM main.study_runs WHERE study = :study"
+        known = "SELECT run FROM main.study_runs WHERE study = :study"
+        new = db.execute(
+            f"INSERT INTO main.study_runs SELECT study, ({last}) + row_number() OVER (ORDER BY place), {about} "
+            f"FROM other.study_runs WHERE study = :study AND run NOT IN ({known})",
+            {"study": name},
+        ).rowcount
         if fresh or new:
             merged.studies.append(name)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import filelock
 
-from recollect.store.files import StoreBusy, StoreError, write_errors
+from recollect.store.files import StoreBusy, StoreError, write_errors, write_whole
 from recollect.store.writer import now
 
 _NETWORK = ("nfs", "cifs", "smb", "fuse.sshfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "9p")
@@ -30,21 +30,20 @@ def read_only(path: Path) -> str:
     disk, the file is read as it is if no log is there: then it is whole and nobody writes to it. With a log, file and log are
     copied to the temporary folder and read there.
     """
-    uri = path.resolve().as_uri()
-    with closing(sqlite3.connect(f"{uri}?mode=ro", uri=True)) as connection:
+    real = path.resolve()
+    with closing(sqlite3.connect(f"{real.as_uri()}?mode=ro", uri=True)) as connection:
         try:
             connection.execute("SELECT count(*) FROM sqlite_master")  # only now is the file looked at
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorname.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_FULL")):
-                logged = any(_size(path, ending) for ending in _LOGS)
-                return f"{(_copied(path) if logged else path.resolve()).as_uri()}?mode=ro&immutable=1"
-    return f"{uri}?mode=ro"
+                logs = [log for ending in _LOGS if _size(log := real.with_name(real.name + ending))]
+                return f"{(_copied(real, logs) if logs else real).as_uri()}?mode=ro&immutable=1"
+    return f"{real.as_uri()}?mode=ro"
 
 
-def _copied(path: Path) -> Path:
+def _copied(real: Path, logs: list[Path]) -> Path:
     """A copy of a store with its log worked in."""
-    real = path.resolve()
-    files = [real, *(real.with_name(real.name + ending) for ending in _LOGS if _size(path, ending))]
+    files = [real, *logs]
     try:
         key = tuple((str(file), stat.st_size, stat.st_mtime_ns) for file in files for stat in [file.stat()])
         if key not in _copies:
@@ -59,15 +58,14 @@ def _copied(path: Path) -> Path:
         return _copies[key]
     except (OSError, sqlite3.Error) as error:
         raise StoreError(
-            f"{path} cannot be read here: its log needs a place to be written, and copying both to {tempfile.gettempdir()} "
+            f"{real} cannot be read here: its log needs a place to be written, and copying both to {tempfile.gettempdir()} "
             f"failed ({error})"
         ) from None
 
 
-def _size(path: Path, ending: str) -> int:
+def _size(path: Path) -> int:
     with suppress(OSError):
-        real = path.resolve()
-        return real.with_name(real.name + ending).stat().st_size
+        return path.stat().st_size
     return 0
 
 
@@ -94,7 +92,7 @@ def held(path: Path, create: Callable[[], None]) -> Iterator[None]:
         create()
         with _file_held(path, real, holder):
             with write_errors(holder):
-                _announce(holder)
+                write_whole(holder, f"process {os.getpid()} on {socket.gethostname()} since {now()}\n".encode())
             try:
                 yield
             finally:
@@ -121,15 +119,6 @@ def _file_held(path: Path, real: Path, holder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(place)
-
-
-def _announce(holder: Path) -> None:
-    """Say who holds the store, in a new file: what may be a link is replaced, not followed."""
-    draft = holder.with_name(holder.name + ".draft")
-    draft.unlink(missing_ok=True)
-    with draft.open("x") as file:
-        file.write(f"process {os.getpid()} on {socket.gethostname()} since {now()}\n")
-    draft.replace(holder)
 
 
 def _busy(path: Path, holder: Path) -> StoreBusy:

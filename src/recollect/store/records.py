@@ -1,9 +1,10 @@
 """What a store says of a run, besides its frames."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from recollect.spec import SpecError
 from recollect.spec.source import untrusted
@@ -51,18 +52,24 @@ class StoredRun:
             raise SpecError(f"run {self.id}: {explain(error)}") from None
 
 
-parsed = json.JSONDecoder(parse_constant=lambda _: None).decode
+_parsed = json.JSONDecoder(parse_constant=lambda _: None).decode
 """Plain data from JSON; None for NaN and infinities, which JSON does not have."""
 
 
-def numbers(text: str) -> dict[str, float | None]:
-    """Measures by name, as JSON; None for what was not finite."""
-    found = parsed(text)
-    if not isinstance(found, dict) or not all(
-        value is None or isinstance(value, int | float) for value in found.values()
-    ):
-        raise ValueError(f"{text[:60]!r} are not measures by name")
+def mappings(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """The mappings that JSON texts hold, parsed in one go, which takes half the time."""
+    found = _parsed(f"[{','.join(texts)}]")
+    if len(found) != len(texts) or not all(isinstance(record, dict) for record in found):
+        raise ValueError("a measurement is not a mapping")
     return found
+
+
+def measures(texts: Sequence[str]) -> list[dict[str, float | None]]:
+    """The measures by name that each JSON text holds; None for what was not finite."""
+    records = mappings(texts)
+    if any(not isinstance(value, int | float | None) for record in records for value in record.values()):
+        raise ValueError("measures are not numbers by name")
+    return records
 
 
 def check_provenance(name: str, text: str) -> None:
@@ -85,13 +92,3 @@ class Failure(NamedTuple):
     traceback: str
     when: str
     """In UTC."""
-
-
-class FailedRun(NamedTuple):
-    """A run that failed for good."""
-
-    run: str
-    attempts: int
-    """How many attempts at it failed."""
-    error: str
-    """The error of the last, in one line."""

@@ -15,7 +15,7 @@ from recollect.spec.imports import is_file
 from recollect.store.files import StoreError, read_errors, write_errors
 from recollect.store.frames import specification_of
 from recollect.store.opening import read_only
-from recollect.store.records import check_provenance, numbers
+from recollect.store.records import check_provenance, measures
 from recollect.store.store import Store
 
 Row = dict[str, Any]
@@ -189,7 +189,7 @@ class _Repair:
 
 def _check_run(row: Row) -> None:
     specification_of(row["spec"])
-    numbers(row["final"])
+    measures([row["final"]])
     for name in ("versions", "notes"):
         check_provenance(name, row[name])
 
@@ -202,7 +202,7 @@ def _check_slice(row: Row) -> None:
 
 _CHECKS: dict[str, Callable[[Row], object]] = {
     "runs": _check_run,
-    "points": lambda row: numbers(row["data"]),
+    "points": lambda row: measures([row["data"]]),
     "slices": _check_slice,
     "snapshots": lambda row: safetensors.numpy.load(row["data"]),
 }

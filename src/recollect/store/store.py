@@ -17,7 +17,7 @@ from recollect.spec.faults import fault_point
 from recollect.store.files import StoreBusy as StoreBusy
 from recollect.store.files import StoreError, read_errors, write_errors
 from recollect.store.opening import held, journal_mode, read_only
-from recollect.store.records import FailedRun, Failure, StoredRun, numbers
+from recollect.store.records import Failure, StoredRun, measures
 from recollect.store.schema import MIGRATIONS, READ_AS_NEXT, SCHEMA, TABLES, tables_of
 from recollect.store.versions import release
 from recollect.store.writer import Writer
@@ -99,10 +99,11 @@ class Store:
         rows = self._query("SELECT run, attempt, error, traceback, time FROM failures ORDER BY rowid")
         return [Failure(*row) for row in rows]
 
-    def failed(self) -> dict[str, FailedRun]:
-        """The runs that failed for good, by id: they are tried again only when that is asked for."""
-        rows = self._query("SELECT run, attempts, error FROM failed ORDER BY rowid")
-        return {row[0]: FailedRun(*row) for row in rows}
+    def failed(self) -> dict[str, Failure]:
+        """The last failure, without its traceback, of runs that failed for good: they are tried again only when that is asked
+        for."""
+        rows = self._query("SELECT run, attempts, error, '', time FROM failed ORDER BY rowid")
+        return {row[0]: Failure(*row) for row in rows}
 
     def recent(self, limit: int) -> list[StoredRun]:
         """The runs that ended last, the newest first."""
@@ -112,11 +113,21 @@ class Store:
         """The runs whose ids begin so, by id."""
         return self._stored("WHERE substr(id, 1, ?) = ? ORDER BY id", len(beginning), beginning)
 
+    def lookup(self, name: str) -> StoredRun:
+        """The run whose id is, or alone begins with, `name`."""
+        runs = self.find(name) if name else []
+        if not runs:
+            raise StoreError(f"no run {name!r} has ended in {self.path}; `recollect results` lists those that have")
+        if len(runs) > 1:
+            some = ", ".join(run.id for run in runs[:4]) + (", ..." if len(runs) > 4 else "")
+            raise StoreError(f"{len(runs)} runs in {self.path} begin with {name!r} ({some}); give more of the id")
+        return runs[0]
+
     def _stored(self, which: str, *parameters: Any) -> list[StoredRun]:
         columns = "id, spec, model, status, step, seconds, device, final"
         rows = self._query(f"SELECT {columns} FROM runs {which}", parameters)
         with read_errors(self.path):
-            return [StoredRun(*about, final=numbers(final)) for *about, final in rows]
+            return [StoredRun(*about, final=measures([final])[0]) for *about, final in rows]
 
     def _query(self, sql: str, parameters: Iterable[Any] = ()) -> list[tuple]:
         """What a statement finds; nothing where the store has not been written yet. Only for this package: it is SQL."""

@@ -18,18 +18,8 @@ from recollect.spec import SpecError
 from recollect.spec.apart import run_apart
 from recollect.store.labels import configurations, run_labels
 from recollect.store.store import Store
-from recollect.study.cost import (
-    H200,
-    Machine,
-    Work,
-    cpu_seconds,
-    gpu_seconds,
-    kind_of,
-    measuring_advice,
-    outline_of,
-    row_flops,
-    work_of,
-)
+from recollect.study import cost
+from recollect.study.cost import H200, Machine, Work, kind_of, work_of
 from recollect.study.executors.base import own_code
 from recollect.study.packing import by_shape, cohort_size, pack
 from recollect.study.run import Grid
@@ -123,12 +113,12 @@ def make_plan(
             part.seconds, part.basis = timing.seconds(work, len(part.left), len(cohorts)), "timed now"
         elif kind_of(device) == "cuda":
             sizes = Counter(map(len, cohorts))
-            part.seconds = sum(n * size * gpu_seconds(part.example, size, gpu) for size, n in sizes.items())
+            part.seconds = sum(n * size * cost.gpu_seconds(part.example, size, gpu) for size, n in sizes.items())
             part.basis = f"{gpu.title} model"
         elif other:
             part.seconds, part.basis = part.flops * other, "other runs"
         else:
-            part.seconds, part.basis = len(part.left) * cpu_seconds(part.example, work), "assumed"
+            part.seconds, part.basis = len(part.left) * cost.cpu_seconds(part.example, work), "assumed"
     plan.warnings += _warnings([part for part in parts if part.left], gpu)
     return plan
 
@@ -149,7 +139,7 @@ def _warnings(parts: list[Part], gpu: Machine) -> Iterator[str]:
         )
     if any(part.example.train.precision != "bfloat16" for part in modelled):
         yield "products in float32 were timed at width 64 only; wider ones are assumed to reach up to 85 % of the hardware's peak"
-    advice = (measuring_advice(part.example.train, len(part.example.tests)) for part in parts)
+    advice = (cost.measuring_advice(part.example.train, len(part.example.tests)) for part in parts)
     yield from list(filter(None, advice))[:1]
     if any(part.example.train.stop_at for part in parts):
         yield "runs may end early (stop_at): this is what they cost if none does"
@@ -232,7 +222,7 @@ def time_steps(runs: list[RunSpec], device: str) -> Timing:
         once, taken = once + time.perf_counter() - began, _lasting(step)
     measuring = _lasting(lambda: measured(cohort, 1))
     work = work_of(runs[0])
-    rows = spec.eval_rows * row_flops(outline_of(runs[0]), runs[0].task.for_test())[0]
+    rows = spec.eval_rows * cost.row_flops(cost.outline_of(runs[0]), runs[0].task.for_test())[0]
     return Timing(taken / (len(runs) * work.step_flops), measuring / (len(runs) * rows), once)
 
 

@@ -5,6 +5,7 @@ only what a search asks for is trained is decided here and nowhere else.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -65,23 +66,23 @@ class Grid:
 
 
 def expand(
-    studies: Study | Iterable[Study],
+    studies: Study | Iterable[Study | Grid],
     allow_many: bool = False,
     precision: Callable[[Study], str] = lambda study: "float32",
 ) -> list[Grid]:
     """Studies with their runs; each grid is expanded once. `precision` gives that of a study which leaves it to the device."""
-    studies = [studies] if isinstance(studies, Study) else list(studies)
-    names = [study.name for study in studies]
-    for name in names:
-        if names.count(name) > 1:
-            raise SpecError(f"{names.count(name)} studies are called {name!r}; give each a name of its own")
-    for study in studies:
-        study.check_size(allow_many)
-    return [Grid(study, study.runs(precision(study))) for study in studies]
+    listed = [studies] if isinstance(studies, Study) else list(studies)
+    for name, times in Counter(one.study.name if isinstance(one, Grid) else one.name for one in listed).items():
+        if times > 1:
+            raise SpecError(f"{times} studies are called {name!r}; give each a name of its own")
+    for study in listed:
+        if isinstance(study, Study):
+            study.check_size(allow_many)
+    return [one if isinstance(one, Grid) else Grid(one, one.runs(precision(one))) for one in listed]
 
 
 def run(
-    studies: Study | Iterable[Study] | Sequence[Grid],
+    studies: Study | Iterable[Study | Grid],
     *,
     store: Store | str | Path = DEFAULT_STORE,
     executor: Executor | str = "local",
@@ -136,9 +137,7 @@ def run(
         reasons.update({why: None} if why else {})
         return chosen
 
-    listed = [studies] if isinstance(studies, Study) else list(studies)
-    grids = [one for one in listed if isinstance(one, Grid)]
-    grids += expand([one for one in listed if isinstance(one, Study)], allow_many, precision)
+    grids = expand(studies, allow_many, precision)
     for grid in grids:
         kept.refuse_name(grid.study.name)
     shown = [progress] if isinstance(progress, Progress) else [Progress()] if progress else []
@@ -192,9 +191,9 @@ def _run(
     checkpoints.find(before)
     trainer = Trainer(writer, executor, checkpoints, sinks.event, stop, attempts)
     earlier = store.failed()
-    trainer.failures.update({id: run.attempts for id, run in earlier.items()})
+    trainer.failures.update({id: last.attempt for id, last in earlier.items()})
     if not retry:
-        trainer.failed.update({id: run.error for id, run in earlier.items()})
+        trainer.failed.update({id: last.error for id, last in earlier.items()})
     searching = any(grid.study.strategy for grid in grids)
     notes = list(_set_aside(grids, writer))
     ahead: dict[str, RunSpec] = {}

@@ -1,6 +1,7 @@
 """A study: the specification of runs with lists where an axis varies."""
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -96,7 +97,7 @@ class Study(Spec):
     @property
     def threshold(self) -> float:
         """The accuracy that counts as solved in the study's tables and pictures."""
-        return self.strategy.accuracy_asked_for if self.strategy else THRESHOLD
+        return self.strategy.threshold if self.strategy else THRESHOLD
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -179,13 +180,7 @@ class Study(Spec):
         for path, (values, _) in self.strategy.axes().items() if self.strategy else ():
             if not self._gives(path):
                 base = put(base, path, values)
-        grids = []
-        for choice in zipped(self.zip):
-            grid = base
-            for path, value in choice.items():
-                grid = put(grid, path, value)
-            grids.append(grid)
-        return grids
+        return [reduce(lambda grid, item: put(grid, *item), choice.items(), base) for choice in zipped(self.zip)]
 
     def _gives(self, path: str) -> bool:
         """Whether the study file has a field of its own for a path inside train."""

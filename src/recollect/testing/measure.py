@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from recollect.rng import seeded
-from recollect.spec.files import line_of
+from recollect.spec.errors import line_of
 
 Make = Callable[[], nn.Module]
 
@@ -92,4 +92,4 @@ def location(mask: Tensor, *axes: str, first: int = 0) -> str:
 
 def in_one_line(error: Exception) -> str:
     """An error in one line, with the line of the user's code that raised it."""
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]} ({line_of(error)})"
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}{line_of(error, any_code=True)}"

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import torch
 
 from recollect.spec import SpecError
+from recollect.spec.source import named_code
 from recollect.spec.state import GlobalState, changed_on_import
 from recollect.study.executors.reports import Broken, Done, Halted, Report
 from recollect.train.checkpoint import EVERY
@@ -124,15 +125,7 @@ def _notes(run: RunSpec, state: GlobalState) -> list[str]:
 
 def own_code(run: RunSpec) -> tuple[str, ...]:
     """The hashes of all code of a user's own that a run needs; empty where everything is built in."""
-
-    def sources(data: Any) -> Iterator[str]:
-        for name, value in data.items() if isinstance(data, dict) else enumerate(data):
-            if isinstance(value, dict | list):
-                yield from sources(value)
-            elif value and (name == "source" or str(name).endswith("_source")):
-                yield value
-
-    return tuple(sorted(set(sources(run.model_dump(mode="json")))))
+    return tuple(sorted({source for _, source in named_code(run.model_dump(mode="json"))}))
 
 
 def _room(runs: list[RunSpec], device: str) -> int:

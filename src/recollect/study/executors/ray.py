@@ -21,8 +21,8 @@ from typing import Any
 
 from recollect.spec import SpecError, digest
 from recollect.spec.apart import be_worker
-from recollect.study.executors.base import GRACE, Executor, Job, Resources, StopAsked, attempt, own_code, received, sent
-from recollect.study.executors.placing import files_of, placed
+from recollect.study.executors.base import GRACE, Executor, Job, Resources, StopAsked, own_code
+from recollect.study.executors.order import Order
 from recollect.study.executors.reports import LAST, Began, Broken, Halted, Report
 
 _PATIENCE = 5.0
@@ -74,19 +74,8 @@ class Ray(Executor):
         """Hand a cohort to Ray."""
         if self._asked and not self.stop():  # a study was stopped, and this is another
             self._new_flag()
-        specs = [sent(run) for run in job.runs]
-        asked = self.resources
-        given = (
-            specs,
-            files_of(job.runs[0]),
-            self.device,
-            saved,
-            asked.checkpoint_every,
-            asked.keep_weights,
-            self._flag,
-        )
         task = self._own_task if own_code(job.runs[0]) else self._task
-        self._jobs[task.remote(*given)] = job
+        self._jobs[task.remote(Order.of(job, self.device, self.resources), saved, self._flag)] = job
 
     def next(self) -> tuple[Job, Report]:
         """Wait for any of the tasks."""
@@ -198,16 +187,8 @@ def _resolved(address: str) -> str:
     return canonicalize_bootstrap_address(address) or address
 
 
-def _attempt(
-    specs: list[tuple[str, str]],
-    files: dict[str, bytes],
-    device: str,
-    saved: bytes | None,
-    every: float,
-    weights: bool,
-    flag: Any,
-) -> Iterator[Report]:
-    """What a node does: put the study's own files in place, then train."""
+def _attempt(order: Order, saved: bytes | None, flag: Any) -> Iterator[Report]:
+    """What a node does."""
     be_worker()
 
     def look() -> bool:
@@ -217,9 +198,8 @@ def _attempt(
         return False
 
     yield Began()
-    with placed(files, Path(_folder().name, digest({name: source.hex() for name, source in files.items()}))):
-        runs = [received(*spec) for spec in specs]
-        yield from attempt(runs, device, saved, every, weights, StopAsked(look, _TICK))
+    place = Path(_folder().name, digest({name: source.hex() for name, source in order.files.items()}))
+    yield from order.attempt(place, saved, StopAsked(look, _TICK))
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from recollect.spec import explain
-from recollect.spec.errors import place_in_own_code
+from recollect.spec.errors import line_of
 from recollect.train.checkpoint import CheckpointError
 from recollect.train.cohort import out_of_memory
 from recollect.train.events import Event
@@ -39,7 +39,7 @@ class Broken:
         """What became of a cohort that raised."""
         why = "memory" if out_of_memory(error) else "snapshot" if isinstance(error, CheckpointError) else "error"
         text = explain(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
-        text = text.splitlines()[0][:ERROR] + place_in_own_code(error)
+        text = text.splitlines()[0][:ERROR] + line_of(error)
         return cls(why, text, "".join(traceback.format_exception(error)))
 
     @classmethod

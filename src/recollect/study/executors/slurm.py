@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from recollect.spec import SpecError, digest
-from recollect.study.executors.base import Executor, Job, Resources, sent
-from recollect.study.executors.placing import files_of
+from recollect.study.executors.base import Executor, Job, Resources
+from recollect.study.executors.order import Order
 from recollect.study.executors.reports import ERROR, LAST, Broken, Halted, Report
-from recollect.study.executors.slurm_job import NUMBER, ORDER, SNAPSHOT, Order, slurm, work, write
+from recollect.study.executors.slurm_job import NUMBER, ORDER, SNAPSHOT, slurm, work, write
 from recollect.train.events import Ended, Measured
 from recollect.train.spec import RunSpec
 
@@ -96,13 +96,10 @@ class Slurm(Executor):
         """Write down what a cohort is; it is submitted with others, as one array."""
         ids = [run.id for run in job.runs]
         place = self._folder / f"{digest(sorted(ids))}-{time.time_ns():x}"
-        specs = [sent(run) for run in job.runs]
-        asked = self.resources
-        order = Order(specs, files_of(job.runs[0]), self.device, asked.checkpoint_every, asked.keep_weights)
         place.mkdir(parents=True)
         if saved:
             write(place / SNAPSHOT, saved)
-        write(place / ORDER, pickle.dumps(order))
+        write(place / ORDER, pickle.dumps(Order.of(job, self.device, self.resources)))
         self._tasks[place] = _Task(job)
         self._new.append(place)
 

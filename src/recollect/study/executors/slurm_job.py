@@ -6,7 +6,6 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +13,13 @@ import torch
 
 from recollect.spec.apart import be_worker
 from recollect.spec.faults import fault_point
-from recollect.study.executors.base import attempt, received
-from recollect.study.executors.placing import placed
+from recollect.study.executors.order import Order
 from recollect.study.executors.reports import Broken, Done, Halted, Report
 from recollect.train.checkpoint import runs_in
 from recollect.train.events import Ended, Measured, Saved
 
 ORDER, SNAPSHOT, NUMBER, FILES = "order.pickle", "snapshot", "job", "files"
 """What is in the folder, besides reports: the order, the newest snapshot, Slurm's number of the job, the study's own files."""
-
-
-@dataclass
-class Order:
-    """What a job is asked to train."""
-
-    specs: list[tuple[str, str]]
-    """The runs, each as JSON and with its id."""
-    files: dict[str, bytes]
-    """The study's own."""
-    device: str
-    every: float
-    weights: bool
 
 
 def work(folder: str) -> None:
@@ -51,13 +36,11 @@ def work(folder: str) -> None:
     if order.device == "cpu":
         torch.set_num_threads(1)
     write(place / NUMBER, _own_number().encode())
-    with placed(order.files, place / FILES):
-        saved = (place / SNAPSHOT).read_bytes() if (place / SNAPSHOT).exists() else None
-        runs = [received(*spec) for spec in order.specs]
-        if saved:
-            inside = set(runs_in(saved))
-            runs = [run for run in runs if run.id in inside]
-        _report(place, attempt(runs, order.device, saved, order.every, order.weights, lambda: bool(asked)))
+    saved = (place / SNAPSHOT).read_bytes() if (place / SNAPSHOT).exists() else None
+    if saved:  # runs that ended before it was taken have reported their results
+        inside = set(runs_in(saved))
+        order.specs = [(spec, id) for spec, id in order.specs if id in inside]
+    _report(place, order.attempt(place / FILES, saved, lambda: bool(asked)))
     if asked.get("signal") in (signal.SIGUSR1, signal.SIGUSR2):  # its time is up; else Slurm decides what becomes of it
         slurm("scontrol", "requeue", _own_number())
 

@@ -4,7 +4,7 @@ import atexit
 import os
 import time
 import warnings
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
@@ -76,20 +76,21 @@ class Workers(Executor):
             if self.stop():
                 for worker in busy.values():
                     worker.ask_to_stop()
-            ready = wait(list(busy), timeout=TICK)
+            ready, now = wait(list(busy), timeout=TICK), time.monotonic()
             for pipe, worker in busy.items():
-                if timeout and worker.age() > timeout:
+                if timeout and now - worker.began > timeout:
                     return self._ended(worker), Broken.late(timeout)
-                if pipe not in ready and worker.overdue():
+                if pipe not in ready and worker.asked and now - worker.asked > GRACE:  # it may be at a long measurement
                     return self._ended(worker), Halted()
-                if pipe not in ready and worker.silent():
+                if pipe not in ready and now - worker.last_report >= SILENCE:
                     return worker.with_news(), Silent(SILENCE)
         worker = busy[ready[0]]  # pyright: ignore[reportArgumentType]
         job = worker.with_news()
         try:
             report = worker.pipe.recv()
         except (EOFError, OSError):
-            report = worker.last_words()
+            error = f"worker process {worker.process.pid} died ({how_it_ended(worker.process)})"
+            report = Broken("lost", error, error)
             self._workers.remove(worker)
         if isinstance(report, Began):
             worker.began = time.monotonic()
@@ -119,13 +120,11 @@ class Workers(Executor):
             atexit.register(self.close)  # workers do not mind the signal with which Python would end them
             if self.device != "cpu" and len(set(self._devices)) < len(self._devices):
                 self._mps = self._mps or Mps.start()
-        left = list(self._devices)
-        for worker in self._workers:
-            left.remove(worker.device)
+        left = Counter(self._devices) - Counter(worker.device for worker in self._workers)
         environment = {"TORCHINDUCTOR_COMPILE_THREADS": str(self._threads)}
         if self._mps:
             environment |= self._mps.environment
-        self._workers.append(_Worker(left[0], self._threads, environment, code))
+        self._workers.append(_Worker(left.most_common(1)[0][0], self._threads, environment, code))
         return self._workers[-1]
 
 
@@ -135,17 +134,9 @@ class _Worker:
     def __init__(self, device: str, threads: int, environment: Mapping[str, str], code: tuple[str, ...]):
         self.device, self.code = device, code
         self.job: Job | None = None
-        self.last_report = self.began = time.monotonic()  # of its last report, and of its cohort
+        self.last_report = self.began = time.monotonic()  # when it last reported, and when its cohort began
         self.asked = 0.0  # when it was asked to stop
         self.process, self.pipe = spawn(_work, threads, environment)
-
-    def silent(self) -> bool:
-        """Whether it has not reported for so long that the user must know."""
-        return time.monotonic() - self.last_report >= SILENCE
-
-    def age(self) -> float:
-        """Seconds for which its cohort has trained."""
-        return time.monotonic() - self.began
 
     def with_news(self) -> Job:
         """Its cohort, which has something to report now."""
@@ -160,19 +151,10 @@ class _Worker:
             with suppress(OSError):  # it has died
                 self.pipe.send(None)
 
-    def overdue(self) -> bool:
-        """Whether it was asked to stop and has not answered: it may be at a long measurement."""
-        return bool(self.asked) and time.monotonic() - self.asked > GRACE
-
     def end(self) -> None:
         """End the process at once."""
         self.process.kill()
         self.process.join()
-
-    def last_words(self) -> Broken:
-        """The report about a worker that died."""
-        error = f"worker process {self.process.pid} died ({how_it_ended(self.process)})"
-        return Broken("lost", error, error)
 
 
 def _work(pipe: Connection, threads: int, environment: Mapping[str, str]) -> None:

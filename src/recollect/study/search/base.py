@@ -5,6 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import Field
+
 from recollect.analysis.window import THRESHOLD
 from recollect.spec import Spec, SpecError, nearest
 from recollect.study.search import SEARCHES
@@ -20,6 +22,8 @@ class Search(Spec):
 
     kind: str
     """The search's name, or `module:Name` or `file.py:Name` of your own."""
+    threshold: float = Field(default=THRESHOLD, gt=0, le=1)
+    """The accuracy that tables and pictures of the study count as solved."""
 
     @abstractmethod
     def wanted(self, runs: Sequence[RunSpec], accuracy: Mapping[str, float], failed: Collection[str]) -> list[RunSpec]:
@@ -50,11 +54,6 @@ class Search(Spec):
     def describe(self, found: Mapping[str, Any]) -> str:
         """What was found, in a few words."""
         return f"{len(found)} configurations"
-
-    @property
-    def accuracy_asked_for(self) -> float:
-        """The accuracy that tables and pictures of the study count as solved."""
-        return THRESHOLD
 
 
 @dataclass(frozen=True)

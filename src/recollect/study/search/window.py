@@ -57,11 +57,6 @@ class WindowSearch(Search):
             raise SpecError(f"max_runs {self.max_runs} is less than the {self.coarse} runs of the first round")
         return self
 
-    @property
-    def accuracy_asked_for(self) -> float:
-        """The search's own threshold."""
-        return self.threshold
-
     def axes(self) -> dict[str, tuple[list[Any], tuple[str, ...]]]:
         """Rates and seeds."""
         rates = axis("logspace", self.low, self.high, self.points)

@@ -12,17 +12,12 @@ from recollect.train.spec import RunSpec
 class TensorBoard(Sink):
     """One folder per run under `folder/study`: accuracy while it trains, everything else when it has ended."""
 
-    @classmethod
-    def start(cls, target: str, study: str) -> "TensorBoard":
-        """`target` is a folder."""
-        return cls(Path(target), study)
-
-    def __init__(self, folder: Path, study: str):
+    def __init__(self, folder: str | Path, study: str):
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise missing("tensorboard") from None
-        self._make, self._folder, self._open = SummaryWriter, folder / study, dict[str, Any]()
+        self._make, self._folder, self._open = SummaryWriter, Path(folder) / study, dict[str, Any]()
 
     def event(self, cohort: list[RunSpec], event: object) -> None:
         """Write what is new."""

@@ -8,11 +8,6 @@ from recollect.train.spec import RunSpec
 class WeightsAndBiases(Sink):
     """One W&B run for each run that has ended, grouped by study. `WANDB_MODE=offline` keeps it on this machine."""
 
-    @classmethod
-    def start(cls, target: str, study: str) -> "WeightsAndBiases":
-        """`target` is a project."""
-        return cls(target, study)
-
     def __init__(self, project: str, study: str):
         try:
             import wandb
