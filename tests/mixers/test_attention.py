@@ -10,6 +10,7 @@ from transformers import GPTNeoXConfig
 from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXAttention, GPTNeoXRotaryEmbedding
 
 from recollect.mixers.attention import Attention
+from recollect.mixers.base import map_flops
 from recollect.mixers.linear_attention import LinearAttention
 from recollect.ops.positions import bucket, rotary
 from recollect.ops.short_conv import short_conv_definition
@@ -106,6 +107,14 @@ def module_and_input(length=7, **options):
 
 def assert_same(got, expected):
     torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("window", [0, 1, 5, 12, 50])
+def test_operations_count_each_pair_of_a_query_and_a_key_that_it_sees(window):
+    length = 12
+    pairs = sum(not window or t - s < window for t in range(length) for s in range(t + 1))
+    module = Attention(16, heads=2, window=window)
+    assert module.flops(length) == map_flops(length, module) + 4 * pairs * 16
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 7, 50])

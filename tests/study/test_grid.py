@@ -63,6 +63,27 @@ def test_a_protocol_fills_in_what_is_not_given():
     assert study(task=long, train={"protocol": "okpekpe2025", "lr": 0.01}).runs()[0].train.batch == 128
 
 
+def test_runs_share_the_parts_in_which_they_are_equal_so_that_each_is_checked_once():
+    tasks = [{**BASE["task"], "length": length} for length in (16, 24)]
+    grid = study(
+        task=tasks,
+        model={"mixer": ["attention", "mamba"], "width": [16, 32]},
+        train={"steps": 5, "lr": [0.01, 0.02, 0.03], "seed": [1, 2]},
+        tests=[{**BASE["task"], "length": 28}],
+    )
+    runs = grid.runs()
+    assert len(runs) == 2 * 4 * 6
+    counts = {part: len({id(getattr(run, part)) for run in runs}) for part in ("task", "model", "train")}
+    assert counts == {"task": 2, "model": 4, "train": 2 * 6}, "what a protocol gives depends on the task"
+    assert len({id(test) for run in runs for test in run.tests}) == 1
+
+
+def test_a_protocol_gives_each_task_of_a_grid_its_own_numbers():
+    tasks = [{"kind": "mqar", "length": 64, "pairs": 4}, {"kind": "mqar", "length": 512, "pairs": 64}]
+    runs = study(task=tasks, train={"protocol": "okpekpe2025", "lr": 0.01}).runs()
+    assert [run.train.batch for run in runs] == [512, 128]
+
+
 def test_a_study_goes_to_yaml_and_back(tmp_path):
     one = study(model={"mixer": ["attention", "mamba"]}, train={"lr": "logspace(1e-3, 1e-1, 3)", "steps": 5})
     path = tmp_path / "s.yaml"

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 import torch
@@ -10,13 +11,17 @@ from torch import nn
 
 from recollect.bench.timing import Shape
 from recollect.mixers import MIXERS
+from recollect.models import model as models
 from recollect.models.model import build
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store
+from recollect.study import plan as planning
 from recollect.study.cost import H200, MACHINES, cpu_seconds, gpu_seconds, work_of
 from recollect.study.plan import Plan, make_plan, time_steps
 from recollect.study.run import expand, run
 from recollect.study.spec import Study
+from recollect.tasks.mqar import MQAR
+from recollect.train.optimisers.base import Optimiser
 
 TASK = {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32}
 TRAIN = {"steps": 10, "batch": 8, "eval_every": 4, "eval_rows": 16, "test_rows": 32, "lr": [1e-3, 1e-2], "seed": [1, 2]}
@@ -94,6 +99,30 @@ def test_time_is_from_the_store_where_it_knows_the_shape_then_from_steps_then_fr
     assert (elsewhere.basis, elsewhere.cohorts) == ("H200 model", 2)
     told = 4 * gpu_seconds(elsewhere.example, 4) + 2 * gpu_seconds(elsewhere.example, 2)
     assert elsewhere.seconds == pytest.approx(told)
+
+
+def test_a_plan_draws_builds_and_counts_each_thing_once(monkeypatch):
+    calls = Counter()
+
+    def counted(owner, name):
+        original = getattr(owner, name)
+
+        def call(*given, **options):
+            calls[name] += 1
+            return original(*given, **options)
+
+        monkeypatch.setattr(owner, name, call)
+
+    for owner, name in ((MQAR, "sample"), (models, "build"), (Optimiser, "state_bytes"), (planning, "work_of")):
+        counted(owner, name)
+    task = {**TASK, "vocab": 46}  # a vocabulary that no other test has: nothing of it is remembered
+    wide = {"mixer": ["attention", "deltanet"], "width": [16, 32], "layers": 1}
+    asked = study(
+        task=task, tests=[{**task, "length": 24}], model=wide, train={**TRAIN, "batch": [4, 8], "seed": [1, 2, 3]}
+    )
+    made = plan_of(asked, None, "cuda", 4)
+    assert (len(made.parts), made.total("cohorts")) == (8, 16), "two sizes of cohort per shape"
+    assert calls == {"sample": 2, "build": 4, "state_bytes": 4, "work_of": 8}
 
 
 def test_a_few_timed_steps_foretell_a_run(store):

@@ -11,6 +11,7 @@ def test_batches_are_what_they_say(task):
     rows = 300
     batch = task.batch(1, "test", rows)
     assert batch.tokens.shape == (rows, task.row_length)
+    assert batch.answers.shape == (rows, task.row_answers)
     assert batch.tokens.dtype == batch.positions.dtype == batch.answers.dtype == torch.int64
     for tokens in (batch.tokens, batch.answers):
         assert tokens.min() >= 0

@@ -208,7 +208,7 @@ def _one_at_a_time(shape: Shape, device: torch.device) -> float:
 def _head(cohort: Cohort) -> Callable[[], object]:
     """The head and its loss, forward and backward, on random hidden states."""
     run, members = cohort.runs[0], cohort.members.places
-    answers = run.train.batch * run.task.batch(0, "test", 1).answers.shape[1]
+    answers = run.train.batch * run.task.row_answers
     x = torch.randn(members, answers, run.model.width, device=cohort.device, requires_grad=True)
     w = torch.randn(members, run.task.vocabulary, run.model.width, device=cohort.device, requires_grad=True)
     right = torch.zeros(members, answers, dtype=torch.int64, device=cohort.device)

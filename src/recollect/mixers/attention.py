@@ -218,7 +218,8 @@ class Attention(Mixer):
         return super().state_size(length) + held * per_token
 
     def flops(self, length: int) -> int:
-        seen = sum(min(t + 1, self.window or t + 1) for t in range(length))  # pairs of query and key
+        near = min(length, self.window or length)
+        seen = near * (near + 1) // 2 + (length - near) * near  # pairs of query and key
         return map_flops(length, self) + 4 * seen * self.out.in_features
 
 

@@ -43,7 +43,7 @@ class MixerSpec(Spec):
     @property
     def takes(self) -> list[str]:
         """Which of the context keywords its constructor has."""
-        return [name for name in CONTEXT if name in inspect.signature(self.cls.__init__).parameters]
+        return _context(self.cls)
 
     @property
     def wants_positions(self) -> bool:
@@ -100,6 +100,13 @@ def _checked(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
         option = ".".join(map(str, first["loc"]))
         raise SpecError(f"{kind}: option {option} = {first['input']!r}: {first['msg']}") from None
     return values.model_dump(exclude_defaults=True)
+
+
+@cache
+def _context(cls: type[nn.Module]) -> list[str]:
+    """The context keywords that a constructor has."""
+    parameters = inspect.signature(cls.__init__).parameters
+    return [name for name in CONTEXT if name in parameters]
 
 
 @cache

@@ -136,8 +136,8 @@ class ModelSpec(Spec):
 
     def mixers(self) -> list[MixerSpec]:
         """Every mixer, layer by layer, the second stream's included."""
-        second = [self.second.block.mixer] * self.layers if self.second else []
-        return [block.mixer for block in self.layer_blocks()] + second
+        first = [block.mixer for block in self.layer_blocks()] if self.pattern else [self.mixer] * self.layers
+        return first + ([self.second.block.mixer] * self.layers if self.second else [])
 
     @property
     def title(self) -> str:

@@ -20,9 +20,10 @@ class Spec(BaseModel):
     @classmethod
     def _known_keys(cls, data: Any) -> Any:
         if isinstance(data, Mapping):
+            known = cls.model_fields
             for key in data:
-                if key not in cls.model_fields:
-                    raise SpecError(f"unknown key {key!r}: {nearest(str(key), [*cls.model_fields, *cls.also])}")
+                if key not in known:
+                    raise SpecError(f"unknown key {key!r}: {nearest(str(key), [*known, *cls.also])}")
             refuse_booleans(cls, data)
         return data
 

@@ -15,11 +15,13 @@ ones come closer to the hardware's peak, and no step is predicted to take less t
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 
 from torch import nn
 
 from recollect.models.model import Model, outline
 from recollect.tasks.base import Task
+from recollect.train.optimisers.base import Optimiser
 from recollect.train.spec import RunSpec, TrainSpec
 from recollect.train.speed.compile import COST, SAVED, worth
 
@@ -92,8 +94,9 @@ def work_of(run: RunSpec) -> Work:
     spec, model = run.train, outline_of(run)
     row, counted = row_flops(model, run.task)
     step = 3.0 * spec.batch * row
-    rows = [(run.task.for_test(), math.ceil(spec.total_steps / spec.cadence) * spec.eval_rows)]
-    rows += [(test, spec.test_rows) for test in run.all_tests]
+    tests = run.all_tests
+    rows = [(tests[0], math.ceil(spec.total_steps / spec.cadence) * spec.eval_rows)]
+    rows += [(test, spec.test_rows) for test in tests]
     tokens = spec.total_steps * spec.batch * run.task.row_length + sum(n * task.row_length for task, n in rows)
     measured = sum(n * row_flops(model, task)[0] for task, n in rows)
     return Work(tokens, spec.total_steps * step + measured, measured, step, counted)
@@ -119,7 +122,7 @@ def measuring_advice(train: TrainSpec, tests: int = 0) -> str:
 def row_flops(model: Model, task: Task) -> tuple[float, bool]:
     """Operations of one row forward, and whether all were counted."""
     try:
-        return float(model.flops(task.row_length, task.batch(0, "test", 1).answers.shape[1])), True
+        return float(model.flops(task.row_length, task.row_answers)), True
     except (AttributeError, TypeError):
         return 2.0 * task.row_length * sum(p.numel() for p in model.parameters()), False
 
@@ -139,17 +142,14 @@ def bytes_moved(run: RunSpec) -> tuple[float, dict[str, float]]:
     model = outline_of(run)
     size = 2 if run.train.precision == "bfloat16" else 4
     tokens = run.train.batch * run.task.row_length
-    answers = run.train.batch * run.task.batch(0, "test", 1).answers.shape[1]
+    answers = run.train.batch * run.task.row_answers
 
     def of(part: nn.Module) -> float:
         maps = [m for m in part.modules() if isinstance(m, nn.Linear)]
         return sum(3.0 * tokens * (m.in_features + m.out_features) * size for m in maps)
 
-    params = dict(model.named_parameters())
-    state = run.train.built_optimiser.state_bytes(params)
-    rest = (
-        (3.0 * answers + 2 * tokens) * run.model.width * size + 4 * sum(p.nbytes for p in params.values()) + 2 * state
-    )
+    params, state = held_bytes(run)
+    rest = (3.0 * answers + 2 * tokens) * run.model.width * size + 4 * params + 2 * state
     mixers: dict[str, float] = defaultdict(float)
     for layer in [*model.layers, *model.second]:
         mixers[layer.kind] += of(layer.mixer)
@@ -162,14 +162,28 @@ def outline_of(run: RunSpec) -> Model:
     return outline(run.model, run.task.vocabulary, run.row_length)
 
 
+def held_bytes(run: RunSpec) -> tuple[int, int]:
+    """Bytes of the parameters of a run, and of its optimiser's state."""
+    optimiser = run.train.built_optimiser
+    return _held_bytes(outline_of(run), type(optimiser), optimiser.model_dump_json())
+
+
+@lru_cache(maxsize=128)
+def _held_bytes(model: Model, optimiser: type[Optimiser], numbers: str) -> tuple[int, int]:
+    """Remembered, as `outline` is: a plan asks for the same several times, and a state has two tensors per parameter."""
+    params = dict(model.named_parameters())
+    return sum(p.nbytes for p in params.values()), optimiser.model_validate_json(numbers).state_bytes(params)
+
+
 def cpu_seconds(run: RunSpec, work: Work) -> float:
     """About how many seconds a run takes on one CPU core."""
     return run.train.total_steps * CPU_STEP + work.flops / CPU
 
 
-def gpu_seconds(run: RunSpec, members: int, machine: Machine = H200) -> float:
-    """Seconds that one of so many runs takes in a cohort on a GPU, measurements and compilation included."""
-    work = work_of(run)
+def gpu_seconds(run: RunSpec, members: int, machine: Machine = H200, work: Work | None = None) -> float:
+    """Seconds that one of so many runs takes in a cohort on a GPU, measurements and compilation included. `work`: what
+    `work_of` returns, where it is known."""
+    work = work or work_of(run)
     step = max(STEP / members + _busy(run, work, machine), work.step_flops / machine.peak[run.train.precision])
     measuring = work.measured_flops / work.step_flops * step
     return run.train.total_steps * step + measuring + COMPILING / members

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterable, Sequence
 
-from recollect.study.cost import outline_of
+from recollect.study.cost import held_bytes
 from recollect.train.spec import RunSpec
 
 GPU_COHORT, CPU_COHORT = 192, 8
@@ -50,9 +50,7 @@ def _limit(run: RunSpec) -> int:
     trains, so that its size is unknown here."""
     if any(mixer.source for mixer in run.model.mixers()):
         return GPU_COHORT
-    params = dict(outline_of(run).named_parameters())
-    size = sum(p.nbytes for p in params.values()) + run.train.built_optimiser.state_bytes(params)
-    return max(2, STATE // size)
+    return max(2, STATE // sum(held_bytes(run)))
 
 
 def cohort_size(device: str, runs: int, slots: int) -> int:

@@ -113,7 +113,7 @@ def make_plan(
             part.seconds, part.basis = timing.seconds(work, len(part.left), len(cohorts)), "timed now"
         elif kind_of(device) == "cuda":
             sizes = Counter(map(len, cohorts))
-            part.seconds = sum(n * size * cost.gpu_seconds(part.example, size, gpu) for size, n in sizes.items())
+            part.seconds = sum(n * size * cost.gpu_seconds(part.example, size, gpu, work) for size, n in sizes.items())
             part.basis = f"{gpu.title} model"
         elif other:
             part.seconds, part.basis = part.flops * other, "other runs"

@@ -146,8 +146,9 @@ class Study(Spec):
         """
         found: dict[str, RunSpec] = {}
         for grid in self._grids():
+            known: dict[Any, Any] = {}
             for point in unfold(grid):
-                run = self._run(point, precision)
+                run = self._run(point, precision, known)
                 if not any(matches(run.model_dump(mode="json"), conditions) for conditions in self.exclude):
                     found.setdefault(run.id, run)
         if not found:
@@ -188,18 +189,28 @@ class Study(Spec):
         inside = any(isinstance(train, Mapping) and path.removeprefix("train.") in train for train in trains)
         return inside or any(path in group for group in self.zip)
 
-    def _run(self, point: dict[str, Any], precision: str) -> RunSpec:
+    def _run(self, point: dict[str, Any], precision: str, known: dict[Any, Any]) -> RunSpec:
+        """The run at a point. The points of a grid share their parts, which are the same objects: `known` has the parts of
+        earlier runs by the ids of these objects, so that a part is checked once and not once per run."""
         for part in ("model", "train"):
             if not isinstance(point[part], Mapping):
                 raise SpecError(f"study {self.name!r}: {part}: expected a mapping, got {point[part]!r}")
+        keys: dict[str, Any] = {part: (part, id(value)) for part, value in point.items()}
+        keys["train"] = *keys["train"], keys["task"]  # a protocol depends on the task
+        given = {part: known.get(key, point[part]) for part, key in keys.items()}
         try:
-            task = as_task(point["task"])
-            train = with_protocol(point["train"], task)
-            if train.get("precision", "auto") == "auto":
-                train["precision"] = precision
-            return RunSpec(**{**point, "task": task, "model": with_preset(point["model"]), "train": train})
+            given["task"] = as_task(given["task"])
+            if keys["model"] not in known:
+                given["model"] = with_preset(point["model"])
+            if keys["train"] not in known:
+                given["train"] = with_protocol(point["train"], given["task"])
+                if given["train"].get("precision", "auto") == "auto":
+                    given["train"]["precision"] = precision
+            run = RunSpec(**given)
         except ValidationError as error:
             raise SpecError(f"study {self.name!r}: {explain(error)}") from None
+        known.update({key: getattr(run, part) for part, key in keys.items()})
+        return run
 
 
 def distinct(grids: Sequence[Sequence[RunSpec]]) -> list[RunSpec]:

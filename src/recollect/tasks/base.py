@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache, cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import torch
@@ -116,6 +117,11 @@ class Task(Spec):
         """How many tokens a row has, padding included: the field `length`, unless a task defines something else."""
         return self._field("length", "row_length")
 
+    @cached_property
+    def row_answers(self) -> int:
+        """How many answers a row has, padding included."""
+        return _row_answers(type(self), self.model_dump_json())
+
     def _field(self, name: str, meaning: str) -> int:
         if name not in type(self).model_fields:
             raise TypeError(f"{type(self).__name__} must define {meaning}")
@@ -179,6 +185,12 @@ class AnswersTask(Task):
     """A task whose accuracy counts single answers."""
 
     accuracy: ClassVar[Literal["answers", "rows"]] = "answers"
+
+
+@cache
+def _row_answers(task: type[Task], fields: str) -> int:
+    """Those of a row that is drawn. Equal tasks share it: the plan of a paper asks thousands of times."""
+    return task.model_validate_json(fields).batch(0, "test", 1).answers.shape[1]
 
 
 def _contents(task: Task, purpose: str, rows: int) -> list[bytes]:

@@ -220,8 +220,8 @@ class RunSpec(Spec):
     @cached_property
     def shape(self) -> str:
         """What the members of one cohort share."""
-        data = self.canonical()
-        train = {name: value for name, value in data.get("train", {}).items() if name not in self.train.per_member}
+        data, per_member = self.canonical(), self.train.per_member
+        train = {name: value for name, value in data.get("train", {}).items() if name not in per_member}
         if not isinstance(self.train.groups, str):
             train["groups"] = sorted(self.train.groups)  # their factors may differ
         if self.train.z_loss:
