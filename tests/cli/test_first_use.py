@@ -3,10 +3,12 @@
 import io
 
 import pytest
+import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
 from recollect.cli import app
+from recollect.cli.options import tell_best, tell_failed
 from recollect.spec import SpecError
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store
@@ -59,6 +61,36 @@ def test_an_error_in_code_of_my_own_names_its_file_and_line(tmp_path):
     assert "(mine.py:12)" in said
     traceback = recollect("failures", "--traceback", "--store", tmp_path / "s.sqlite")
     assert "return self.map(y[..., :3])" in traceback
+
+
+def test_an_error_that_all_runs_have_is_told_once_with_how_many_had_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(MIXER)
+    mine = study(mixer="mine.py:Mine", lr=[1e-3, 1e-2, 1e-1], seed=[1, 2, 3])
+    console = Console(file=io.StringIO(), width=200)
+    found = run(mine, store="s.sqlite", device="cpu", workers=1, cohort=3, progress=Progress(console))
+    said = console.file.getvalue()
+    assert said.count("failed: run ") == 1
+    assert said.count(": trying again") == 1
+    assert said.count("2 runs of Mine go on as two halves") == 1
+    with pytest.raises(typer.Exit):
+        tell_failed(found)
+    said = capsys.readouterr().err
+    assert said.count("RuntimeError: ") == 1
+    assert "9 runs: " in said
+    assert said.count(" and 3 more") == 1
+
+
+NAN = MIXER.replace("self.map(y[..., :3])", "y.log()")
+
+
+def test_where_every_run_diverged_no_rate_is_called_the_best(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(NAN)
+    tell_best(
+        run(study(mixer="mine.py:Mine", lr=[1e-3, 1e-2]), store="s.sqlite", device="cpu", workers=1, progress=False)
+    )
+    assert capsys.readouterr().out == "No learning rate is best: every run diverged.\n"
 
 
 def test_a_name_used_again_for_another_grid_keeps_the_old_study(tmp_path):

@@ -46,8 +46,11 @@ class Registry(Generic[T]):
             found: Any = load(name)
         elif name in (offered := self._entry_points()) or name in (offered := self._entry_points(again=True)):
             found = self._load(offered[name])
+        elif name.endswith(".py"):
+            raise SpecError(f"{self.what} {name!r}: name the class in it as well, as {name}:Name")
         else:
-            raise SpecError(f"unknown {self.what} {name!r}: {nearest(name, self)}; or module:Name of your own")
+            own = "file.py:Name or module:Name of your own"
+            raise SpecError(f"unknown {self.what} {name!r}: {nearest(name, self)}; or {own}")
         self._check(name, found)
         return found
 
@@ -70,7 +73,7 @@ class Registry(Generic[T]):
         module, _, attribute = self._base.partition(":")
         base = getattr(importlib.import_module(module), attribute)
         if not (inspect.isclass(found) and issubclass(found, base)):
-            raise SpecError(f"{self.what} {name!r} is {found!r}, not a class derived from {module}.{attribute}")
+            raise SpecError(f"{self.what} {name!r} is {_what(found)}, not a class derived from {module}.{attribute}")
 
     def source(self, name: str) -> str:
         """A hash of the code behind a name, so that an edited file gives new runs; empty for built-in entries."""
@@ -93,6 +96,10 @@ class Registry(Generic[T]):
                 f"{self.what} {entry.name!r}, which an installed package offers as {entry.value}, cannot be imported: "
                 f"{type(error).__name__}: {error}"
             ) from error
+
+
+def _what(found: Any) -> str:
+    return f"the class {found.__name__}" if inspect.isclass(found) else repr(found)
 
 
 @cache

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from recollect.rng import seeded
-from recollect.spec.files import line_of
+from recollect.spec.errors import place_in_own_code
 
 Make = Callable[[], nn.Module]
 
@@ -91,5 +91,5 @@ def location(mask: Tensor, *axes: str, first: int = 0) -> str:
 
 
 def in_one_line(error: Exception) -> str:
-    """An error in one line, with the line of the user's code that raised it."""
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]} ({line_of(error)})"
+    """An error in one line, with the line of the user's code that raised it, where one did."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}{place_in_own_code(error)}"

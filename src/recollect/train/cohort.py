@@ -18,6 +18,7 @@ from torch.func import functional_call, vmap
 
 from recollect import rng
 from recollect.models.model import Model, build
+from recollect.spec.errors import place_in_own_code
 from recollect.tasks.base import Task
 from recollect.train.data import Feed
 from recollect.train.device import matmul_precision, one_thread
@@ -288,4 +289,4 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+    return f"{type(error).__name__}: {error}".splitlines()[0] + place_in_own_code(error)
