@@ -1,6 +1,7 @@
 """What a person meets in the first hour: errors that name the line, names used twice, estimates, quick studies, key lists."""
 
 import io
+import re
 
 import pytest
 import typer
@@ -206,3 +207,68 @@ def test_show_marks_what_is_asked_about():
 def test_show_model_takes_a_mixer_as_a_study_file_writes_it():
     written = recollect("show", "model", "{kind: attention, conv: k}", "width=32")
     assert written == recollect("show", "model", "attention", "conv=k", "width=32")
+
+
+OWN_TASK = """
+import torch
+from recollect.tasks import Batch, Task
+
+
+class Good(Task):
+    vocab: int = 8
+    length: int = 5
+
+    def sample(self, stream):
+        x = stream.integers(4, 0, self.vocab)
+        last = torch.full_like(x[:, :1], 4)
+        return Batch(torch.cat([x, x[:, :1]], 1), positions=last, answers=x[:, 1:2], source=torch.ones_like(last))
+
+
+class NoBatch(Good):
+    def sample(self, stream):
+        return stream.integers(4, 0, self.vocab)
+
+
+class OtherTokens(Good):
+    def sample(self, stream):
+        drawn = super().sample(stream)
+        return Batch(drawn.tokens + 100, drawn.positions, drawn.answers)
+
+
+class Shorter(Good):
+    @property
+    def row_length(self):
+        return 9
+
+
+class ReadsBehind(Good):
+    def sample(self, stream):
+        drawn = super().sample(stream)
+        return Batch(drawn.tokens, drawn.positions + 40, drawn.answers)
+"""
+BAD_TASKS = {
+    "NoBatch": ("shapes: sample gives Tensor, not a Batch", "sample gives Tensor, not a Batch"),
+    "OtherTokens": ("tokens: a token is outside the vocabulary of 8", r"token 10\d is not in 0 .. 7"),
+    "Shorter": (r"shapes: tokens is \(64, 5\), not \(64, 9\)", r"a row has shape \(1, 5\), row_length says \(1, 9\)"),
+    "ReadsBehind": ("positions: an answer is read outside the row of 5", "position 44 is not in 0 .. 4"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TASKS)
+def test_a_task_of_my_own_with_bad_rows_is_refused_by_name(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN_TASK)
+    shown = CliRunner().invoke(app, ["show", "task", f"own.py:{name}"])
+    assert shown.exit_code == 1
+    assert re.search(BAD_TASKS[name][0], shown.output)
+    bad = Study(name="s", task=f"own.py:{name}", model={"width": 16, "layers": 1}, train={**TRAIN, "lr": 0.01})
+    (error,) = run(bad, store="s.sqlite", device="cpu", workers=1, progress=False).failed.values()
+    assert re.search(f"own.py:{name}: {BAD_TASKS[name][1]}", error)
+
+
+def test_a_task_of_my_own_that_keeps_the_rules_is_shown_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN_TASK)
+    shown = CliRunner().invoke(app, ["show", "task", "own.py:Good"])
+    assert shown.exit_code == 0, shown.output
+    assert "broken" not in shown.output

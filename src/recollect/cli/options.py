@@ -156,8 +156,7 @@ def tell_failed(outcome: "Outcome") -> None:
     problems.print(f"{len(outcome.failed)} of {outcome.runs} runs failed:")
     errors: dict[str, list[str]] = {}
     for id, error in outcome.failed.items():
-        if id not in outcome.left:
-            errors.setdefault(error, []).append(id)
+        errors.setdefault(error, []).append(id)
     for error, ids in errors.items():
         problems.print(f"  {error}\n    {some(ids)}", soft_wrap=True)
     if outcome.left:
