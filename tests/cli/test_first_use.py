@@ -111,6 +111,14 @@ def test_a_name_used_again_for_another_grid_keeps_the_old_study(tmp_path):
     assert any("it is called s.1 now" in text for text in told)
 
 
+def test_a_study_of_failed_runs_makes_way_for_the_next_attempt(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(MIXER)
+    for lr in (1e-3, 1e-2):
+        run(study(mixer="mine.py:Mine", lr=lr), store="s.sqlite", device="cpu", workers=1, progress=False)
+    assert list(Store("s.sqlite").studies()) == ["s"]
+
+
 def test_a_plan_says_what_measuring_costs_and_how_to_make_it_a_fifth():
     advice = measuring_advice(TrainSpec(steps=50, batch=16))
     assert advice.startswith("measuring costs 1192%")
