@@ -1,12 +1,15 @@
 """What a person meets in the first hour: errors that name the line, names used twice, estimates, quick studies, key lists."""
 
 import io
+import re
 
 import pytest
+import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
 from recollect.cli import app
+from recollect.cli.options import tell_best, tell_failed
 from recollect.spec import SpecError
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store
@@ -61,6 +64,36 @@ def test_an_error_in_code_of_my_own_names_its_file_and_line(tmp_path):
     assert "return self.map(y[..., :3])" in traceback
 
 
+def test_an_error_that_all_runs_have_is_told_once_with_how_many_had_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(MIXER)
+    mine = study(mixer="mine.py:Mine", lr=[1e-3, 1e-2, 1e-1], seed=[1, 2, 3])
+    console = Console(file=io.StringIO(), width=200)
+    found = run(mine, store="s.sqlite", device="cpu", workers=1, cohort=3, progress=Progress(console))
+    said = console.file.getvalue()
+    assert said.count("failed: run ") == 1
+    assert said.count(": trying again") == 1
+    assert said.count("2 runs of Mine go on as two halves") == 1
+    with pytest.raises(typer.Exit):
+        tell_failed(found)
+    said = capsys.readouterr().err
+    assert said.count("RuntimeError: ") == 1
+    assert "9 runs: " in said
+    assert said.count(" and 3 more") == 1
+
+
+NAN = MIXER.replace("self.map(y[..., :3])", "y.log()")
+
+
+def test_where_every_run_diverged_no_rate_is_called_the_best(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(NAN)
+    tell_best(
+        run(study(mixer="mine.py:Mine", lr=[1e-3, 1e-2]), store="s.sqlite", device="cpu", workers=1, progress=False)
+    )
+    assert capsys.readouterr().out == "No learning rate is best: every run diverged.\n"
+
+
 def test_a_name_used_again_for_another_grid_keeps_the_old_study(tmp_path):
     store, told = Store(tmp_path / "s.sqlite", create=True), []
 
@@ -76,6 +109,14 @@ def test_a_name_used_again_for_another_grid_keeps_the_old_study(tmp_path):
     assert {name: len(runs) for name, runs in store.studies().items()} == {"s": 1, "s.1": 3, "s.2": 1}
     assert len(runs_frame(store, "s.1")) == 3
     assert any("it is called s.1 now" in text for text in told)
+
+
+def test_a_study_of_failed_runs_makes_way_for_the_next_attempt(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(MIXER)
+    for lr in (1e-3, 1e-2):
+        run(study(mixer="mine.py:Mine", lr=lr), store="s.sqlite", device="cpu", workers=1, progress=False)
+    assert list(Store("s.sqlite").studies()) == ["s"]
 
 
 def test_a_plan_says_what_measuring_costs_and_how_to_make_it_a_fifth():
@@ -174,3 +215,68 @@ def test_show_marks_what_is_asked_about():
 def test_show_model_takes_a_mixer_as_a_study_file_writes_it():
     written = recollect("show", "model", "{kind: attention, conv: k}", "width=32")
     assert written == recollect("show", "model", "attention", "conv=k", "width=32")
+
+
+OWN_TASK = """
+import torch
+from recollect.tasks import Batch, Task
+
+
+class Good(Task):
+    vocab: int = 8
+    length: int = 5
+
+    def sample(self, stream):
+        x = stream.integers(4, 0, self.vocab)
+        last = torch.full_like(x[:, :1], 4)
+        return Batch(torch.cat([x, x[:, :1]], 1), positions=last, answers=x[:, 1:2], source=torch.ones_like(last))
+
+
+class NoBatch(Good):
+    def sample(self, stream):
+        return stream.integers(4, 0, self.vocab)
+
+
+class OtherTokens(Good):
+    def sample(self, stream):
+        drawn = super().sample(stream)
+        return Batch(drawn.tokens + 100, drawn.positions, drawn.answers)
+
+
+class Shorter(Good):
+    @property
+    def row_length(self):
+        return 9
+
+
+class ReadsBehind(Good):
+    def sample(self, stream):
+        drawn = super().sample(stream)
+        return Batch(drawn.tokens, drawn.positions + 40, drawn.answers)
+"""
+BAD_TASKS = {
+    "NoBatch": ("shapes: sample gives Tensor, not a Batch", "sample gives Tensor, not a Batch"),
+    "OtherTokens": ("tokens: a token is outside the vocabulary of 8", r"token 10\d is not in 0 .. 7"),
+    "Shorter": (r"shapes: tokens is \(64, 5\), not \(64, 9\)", r"a row has shape \(1, 5\), row_length says \(1, 9\)"),
+    "ReadsBehind": ("positions: an answer is read outside the row of 5", "position 44 is not in 0 .. 4"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TASKS)
+def test_a_task_of_my_own_with_bad_rows_is_refused_by_name(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN_TASK)
+    shown = CliRunner().invoke(app, ["show", "task", f"own.py:{name}"])
+    assert shown.exit_code == 1
+    assert re.search(BAD_TASKS[name][0], shown.output)
+    bad = Study(name="s", task=f"own.py:{name}", model={"width": 16, "layers": 1}, train={**TRAIN, "lr": 0.01})
+    (error,) = run(bad, store="s.sqlite", device="cpu", workers=1, progress=False).failed.values()
+    assert re.search(f"own.py:{name}: {BAD_TASKS[name][1]}", error)
+
+
+def test_a_task_of_my_own_that_keeps_the_rules_is_shown_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN_TASK)
+    shown = CliRunner().invoke(app, ["show", "task", "own.py:Good"])
+    assert shown.exit_code == 0, shown.output
+    assert "broken" not in shown.output

@@ -311,3 +311,22 @@ def test_canon_layers_have_four_positions(mlp):
 def test_a_canon_layer_without_a_place_is_refused(fields, message):
     with pytest.raises(ValueError, match=message):
         ModelSpec(**fields)
+
+
+class Broadcasts(nn.Module):
+    def __init__(self, width: int, *, pair: bool = False):
+        super().__init__()
+        self.pair = pair
+
+    def forward(self, x: torch.Tensor):
+        return (x, x) if self.pair else x[..., :1]
+
+
+@pytest.mark.parametrize(("pair", "gives"), [(False, r"\(1, 5, 1\)"), (True, "tuple")])
+def test_what_a_mixer_returns_must_have_the_shape_of_its_input(pair, gives):
+    mixer = {"kind": f"{__name__}:Broadcasts", "pair": pair}
+    model = build(ModelSpec(mixer=mixer, width=8), vocabulary=30, length=5, seed=1)
+    with pytest.raises(
+        SpecError, match=rf"Broadcasts: input \(1, 5, 8\) gives output {gives}: the shapes must be equal"
+    ):
+        model(torch.zeros(1, 5, dtype=torch.long))

@@ -121,6 +121,20 @@ class NeedsTwo(Sound):
         super().__init__(width)
 
 
+class NoWidth(Sound):
+    def __init__(self, *, width: int = 8):
+        super().__init__(width)
+
+
+class NoConstructor(nn.Module):
+    pass
+
+
+class WritesInPlace(Sound):
+    def forward(self, x):
+        return super().forward(x).exp().add_(1)
+
+
 class NeedsHeads(Sound):
     def __init__(self, width: int, *, heads: int, scale: float = 1.0):
         super().__init__(width)

@@ -37,6 +37,12 @@ def test_a_sound_mixer_keeps_every_rule(recollect, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["mixers.py"]
 
 
+def test_an_error_that_no_line_of_ones_own_raised_names_no_other_line(recollect):
+    said = recollect("probe", "mixers.py:WritesInPlace", "--width", 8, "--no-train")
+    assert re.search(r"finite +BROKEN .* modified by an inplace operation", said.out)
+    assert ".py:" not in said.out.partition("inplace")[2].partition("\n")[0]
+
+
 def test_fatal_faults_are_not_trained(recollect, tmp_path):
     assert recollect("probe", "mixers.py:LooksAhead", "--width", 8, "--steps", 1).code == 1
     assert not (tmp_path / "results").exists()
@@ -50,15 +56,19 @@ def test_rounding_ahead_is_noted_and_not_a_fault(recollect):
 
 BAD = {
     ("absent.py:MyMixer",): r"mixer: no file 'absent.py'",
-    ("mixers.py",): r"mixers.py: name the class in it as well, as mixers.py:MyMixer",
+    ("mixers.py",): r"mixer 'mixers.py': name the class in it as well, as mixers.py:Name",
     ("mixers.py:Sond",): r"mixers.py has no 'Sond'; did you mean 'Sound'\? choose from: Branches, LooksAhead,",
-    ("mixers.py:Table",): r"not a class derived from torch.nn.Module",
+    ("mixers.py:Table",): r"mixer 'mixers.py:Table' is the class Table, not a class derived from torch.nn.Module",
     ("mixers.py:Shorter", "--width", "8"): r"Shorter: input \(1, 33, 8\) gives output \(1, 32, 8\): the shapes must be",
     ("mixers.py:Raises", "--width", "8"): r"Raises: a row of 33 tokens raised KeyError: 'no such table' \(mixers",
     ("mixers.py:SinglePrecision", "--width", "8"): r"in float64, and not in float32: give new tensors the type of",
     ("mixers.py:Sound", "decya=1"): r"unknown option 'decya': did you mean 'decay'\? choose from: decay",
     ("mixers.py:Sound", "decay=high"): r"option decay = 'high': Input should be a valid number",
     ("mixers.py:Sound", "decay"): r"expected name=value, got 'decay'",
+    (
+        "mixers.py:NoWidth",
+    ): r"mixers.py:NoWidth: its constructor takes no width: begin it as `def __init__\(self, width`",
+    ("mixers.py:NoConstructor",): r"mixers.py:NoConstructor: its constructor takes no width",
     ("mixers.py:NeedsHeads", "scale=2"): r"its constructor needs heads; give heads=..",
     ("mixers.py:NeedsTwo",): r"NeedsTwo: its constructor needs hidden and ratio; give hidden=.. ratio=..",
     ("mixers.py:NeedsHeads", "heads=5", "--width", "8"): r"building it with width 8 raised ValueError: 5 heads do not",

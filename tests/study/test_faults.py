@@ -90,7 +90,9 @@ def test_a_run_that_raises_is_found_in_its_cohort_and_reported_alone(here):
     ends = runs_frame(store)
     assert len(ends) == 6
     assert "2 of 8 runs failed" in result.stderr
-    assert result.stderr.count("ArithmeticError: this is no number") == 2
+    assert result.stderr.count("ArithmeticError: this is no number") == 1  # for both runs
+    assert "2 runs: " in result.stderr
+    assert "The picture: " in result.stdout  # of those that ended
     assert "Traceback" not in result.stderr
     records = [(each.run, each.attempt, each.traceback) for each in store.failures()]
     assert all("this is no number" in text for _, _, text in records)

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from recollect.cli.app import app, console
-from recollect.cli.options import Training, completes, tell, trains
+from recollect.cli.options import Training, completes, tell, tell_failed, trains
 
 TASKS = ("mqar-64-4", "mqar-128-8", "ngram", "position", "copy", "probe", "probe-2")
 
@@ -39,8 +39,10 @@ def atlas(
     store = training["store"]
     studies = [atlas_study(name, scale) for name in ([task] if task else NAMES)]  # pyright: ignore[reportArgumentType]
     if train:
-        tell(run(expand(studies), **training))
+        outcome = run(expand(studies), **training)
+        tell(outcome)
         console.print(f"Next: recollect atlas --store {store} --to TABLE.csv")
+        tell_failed(outcome)
         return
     if to:
         for name, runs in collect([store], to, hardware).items():

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from recollect.cli.app import app, console
-from recollect.cli.options import Training, show_windows, tell, trains
+from recollect.cli.options import Training, show_windows, tell, tell_failed, trains
 
 if TYPE_CHECKING:
     from recollect.study.spec import Study
@@ -49,6 +49,7 @@ def demo(
     show_windows(outcome, TITLE)
     if not quick:
         console.print(NEXT.format(store=training["store"]))
+    tell_failed(outcome)
 
 
 def demo_study(quick: bool = False) -> "Study":

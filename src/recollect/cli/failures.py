@@ -5,7 +5,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from recollect.cli.app import app, console
-from recollect.cli.options import DEFAULT_STORE, StoreOption
+from recollect.cli.options import DEFAULT_STORE, StoreOption, some
 from recollect.spec import SpecError
 from recollect.store.store import Store
 
@@ -34,8 +34,9 @@ def failures(
         errors.setdefault((one.error, one.traceback if traceback else ""), []).append(one)
     for (error, trace), found in errors.items():
         console.print(error, style="red", soft_wrap=True)
-        ids = ", ".join(one.run for one in found[:6]) + (f" and {len(found) - 6} more" if len(found) > 6 else "")
-        console.print(f"  {len(found)} runs, the last at {max(one.when for one in found)}: {ids}", soft_wrap=True)
+        console.print(
+            f"  {some([one.run for one in found])}; the last at {max(one.when for one in found)}", soft_wrap=True
+        )
         if trace:
             console.print(trace, soft_wrap=True)
     if not traceback:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_STORE"]
 BEST = 3
 """Configurations whose best learning rates the end of a run names."""
+IDS = 6
+"""Runs that are named where several had the same error."""
 
 
 def completes(names: Iterable[str]) -> Callable[[str], list[str]]:
@@ -139,7 +141,6 @@ def tell(outcome: "Outcome", out: Console = console) -> None:
     tell_trained(outcome, out)
     for searched in outcome.searches.values():
         out.print(search_table(searched))
-    tell_failed(outcome)
 
 
 def tell_trained(outcome: "Outcome", out: Console = console) -> None:
@@ -153,8 +154,11 @@ def tell_failed(outcome: "Outcome") -> None:
     if not outcome.failed:
         return
     problems.print(f"{len(outcome.failed)} of {outcome.runs} runs failed:")
-    for id in [id for id in outcome.failed if id not in outcome.left]:
-        problems.print(f"  {id}: {outcome.failed[id]}")
+    errors: dict[str, list[str]] = {}
+    for id, error in outcome.failed.items():
+        errors.setdefault(error, []).append(id)
+    for error, ids in errors.items():
+        problems.print(f"  {error}\n    {some(ids)}", soft_wrap=True)
     if outcome.left:
         problems.print(f"{len(outcome.left)} of them failed before and were not tried now.")
     problems.print(
@@ -165,12 +169,22 @@ def tell_failed(outcome: "Outcome") -> None:
     raise typer.Exit(1)
 
 
+def some(ids: list[str]) -> str:
+    """How many runs these are, and the first of their ids."""
+    more = f" and {len(ids) - IDS} more" if len(ids) > IDS else ""
+    return f"{len(ids)} run{'s' if len(ids) > 1 else ''}: {', '.join(ids[:IDS])}{more}"
+
+
 def tell_best(outcome: "Outcome") -> None:
     """Print the best learning rate of each configuration, the best one first."""
     frame = outcome.results("all")
     if frame.empty:
         return
     found = outcome.windows().sort_values(by="best", ascending=False, kind="stable").to_dict("records")
+    found = [row for row in found if row["diverged"] < 1]
+    if not found:
+        console.print("No learning rate is best: every run diverged.")
+        return
     best = [f"{row['configuration']}: {row['best_lr']:.2g} (accuracy {row['best']:.3f})" for row in found[:BEST]]
     more = f"; and {len(found) - BEST} more configurations" if len(found) > BEST else ""
     console.print(f"Best learning rate of {'; '.join(best)}{more}", soft_wrap=True)

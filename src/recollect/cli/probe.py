@@ -9,7 +9,7 @@ from rich.console import Console
 from typer import Argument, Option
 
 from recollect.cli.app import app, console, problems
-from recollect.cli.options import Training, complete_mixer, complete_task, named, tell, trains
+from recollect.cli.options import Training, complete_mixer, complete_task, named, tell, tell_failed, trains
 from recollect.spec.reading import read_yaml
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def _summarise(found: "Probe", out: Console, store: Path) -> None:
         return
     if found.outcome:
         tell(found.outcome, out)
+        tell_failed(found.outcome)
     for one in found.tasks:
         out.print()
         out.print(comparison_table(one.records, f"{found.mixer} beside others: {one.setting}"))

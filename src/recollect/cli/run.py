@@ -6,7 +6,18 @@ from typing import Annotated
 from typer import Argument, Option
 
 from recollect.cli.app import app, console
-from recollect.cli.options import Training, YesOption, completes, duration, named, show_windows, tell, tell_best, trains
+from recollect.cli.options import (
+    Training,
+    YesOption,
+    completes,
+    duration,
+    named,
+    show_windows,
+    tell,
+    tell_best,
+    tell_failed,
+    trains,
+)
 from recollect.spec import SpecError
 from recollect.study.sinks import SINKS
 
@@ -82,7 +93,10 @@ def run(
         checkpoint_every=checkpoint_every, attempts=attempts, timeout=duration(timeout, "--timeout"), allow_many=yes, **training,
     )  # fmt: skip
     tell(outcome)
-    if len(set(outcome.results("all")["train.lr"])) > 1:
-        show_windows(outcome, study.name)
-    tell_best(outcome)
-    console.print(NEXT.format(study=study.name, store=training["store"]), soft_wrap=True)
+    frame = outcome.results("all")
+    if not frame.empty:
+        if len(set(frame["train.lr"])) > 1:
+            show_windows(outcome, study.name)
+        tell_best(outcome)
+        console.print(NEXT.format(study=study.name, store=training["store"]), soft_wrap=True)
+    tell_failed(outcome)

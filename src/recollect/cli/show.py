@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from typer import Argument, Option
 
-from recollect.cli.app import console, group
+from recollect.cli.app import console, group, problems
 from recollect.cli.options import complete_mixer, complete_task, named
 from recollect.spec import SpecError
 from recollect.spec.reading import read_yaml
+from recollect.tasks import TASKS
 
 if TYPE_CHECKING:
     from recollect.models.model import Model
@@ -27,11 +29,19 @@ def show_task(
     seed: Annotated[int, Option(help="Which example.")] = 0,
     row: Annotated[int, Option(min=0, help="Which row of the seed; in a mixture the parts take turns.")] = 0,
 ) -> None:
-    """One sampled example, with query, answer and loss positions marked."""
+    """One sampled example, with query, answer and loss positions marked; of your own task also which rules it breaks."""
+    from recollect.probing.rules import FORM, broken_rules
     from recollect.tasks import as_task
     from recollect.tasks.show import Example
 
-    console.print(Example(as_task({"kind": kind, **named(options)}), seed, row))
+    task = as_task({"kind": kind, **named(options)})
+    broken = {} if kind in TASKS else broken_rules(task)
+    if not broken.keys() & FORM:
+        console.print(Example(task, seed, row))
+    if broken:
+        lines = (f"{name}: {text}" for name, text in broken.items())
+        problems.print("broken rules of a task:", *lines, sep="\n  ", style="red", soft_wrap=True)
+        raise typer.Exit(1)
 
 
 @show_app.command("model")

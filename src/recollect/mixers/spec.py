@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Mapping
 from functools import cache
+from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_serializer
@@ -80,7 +81,10 @@ else:
 
 def _checked(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that differ from their defaults, checked against the constructor's signature."""
-    fields, open_ended = _signature(MIXERS.find(kind))
+    cls = MIXERS.find(kind)
+    if not _takes_width(cls):
+        raise SpecError(f"{kind}: its constructor takes no width: begin it as `def __init__(self, width`")
+    fields, open_ended = _signature(cls)
     for name in options:
         if name not in fields.model_fields and not open_ended:
             raise SpecError(f"{kind}: unknown option {name!r}: {nearest(str(name), fields.model_fields)}")
@@ -100,6 +104,13 @@ def _checked(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
         option = ".".join(map(str, first["loc"]))
         raise SpecError(f"{kind}: option {option} = {first['input']!r}: {first['msg']}") from None
     return values.model_dump(exclude_defaults=True)
+
+
+def _takes_width(cls: type[nn.Module]) -> bool:
+    """Whether its constructor takes a number of channels in the first place after self."""
+    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+    by_name = (Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD)
+    return cls.__init__ is not nn.Module.__init__ and bool(parameters) and parameters[0].kind not in by_name
 
 
 @cache

@@ -15,6 +15,7 @@ from recollect.ops.fused import takes_norm
 from recollect.ops.mlp import mlp
 from recollect.ops.norms import Norm, absorbed
 from recollect.ops.short_conv import Canon
+from recollect.spec import SpecError
 
 
 class MLP(nn.Module):
@@ -96,6 +97,9 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         mixed = _after(self.norm_mixer, x, self.mixer, self.canon_mixer)
+        if getattr(mixed, "shape", None) != x.shape:  # a smaller one would be broadcast without a word
+            gives = tuple(mixed.shape) if isinstance(mixed, Tensor) else type(mixed).__name__
+            raise SpecError(f"{self.kind}: input {tuple(x.shape)} gives output {gives}: the shapes must be equal")
         return self._finish(x, mixed, lambda seen: _after(self.norm_mlp, seen, self.mlp, self.canon_mlp))
 
     def _finish(self, x: Tensor, mixed: Tensor, mlp: Callable[[Tensor], Tensor]) -> Tensor:

@@ -151,9 +151,6 @@ def probe(
         store: the results file.
         options: those of `recollect.run`: `executor`, `device`, `workers`, `cohort`, `progress` and others.
     """
-    named = mixer.get("kind") if isinstance(mixer, Mapping) else mixer
-    if isinstance(named, str) and named.endswith(".py"):
-        raise SpecError(f"{named}: name the class in it as well, as {named}:MyMixer")
     required = requirements(require)
     if required and not train:
         raise SpecError(f"require {require!r} needs results of training, but the probe does not train")

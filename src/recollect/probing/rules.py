@@ -1,4 +1,4 @@
-"""The rules of `recollect.testing`, one after another, on one mixer: which hold, which are broken, and where."""
+"""The rules of `recollect.testing`, one after another, on one mixer or task: which hold, which are broken, and where."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,12 +8,15 @@ import torch
 
 from recollect.models.spec import ADDED, ModelSpec
 from recollect.spec import SpecError
-from recollect.testing import MIXER_CHECKS, Check
+from recollect.tasks.base import Task
+from recollect.testing import MIXER_CHECKS, TASK_CHECKS, Check
 from recollect.testing.measure import Make, build, in_one_line, numbers, results
 from recollect.testing.mixers import causality, determinism, finite, flops, output_shape
 
 LENGTH = 33
 """Tokens of the rows that rules are checked on: an odd number, so that nothing fits by chance."""
+FORM = {"shapes", "positions"}
+"""The rules without which a row of a task cannot be drawn."""
 LONGEST = 1024
 """The longest row that a mixer is built for: one rule goes that far."""
 
@@ -122,3 +125,16 @@ def _ends_all(check: Check, make: Make, width: int) -> bool:
         module, x = build(make), numbers(2, LENGTH, width)
         return not torch.equal(module(x), module(x))
     return check.function is causality
+
+
+def broken_rules(task: Task) -> dict[str, str]:
+    """The rules that a task breaks, and where. It stops at rows of a wrong form, which would break most of the others too."""
+    broken: dict[str, str] = {}
+    for check in TASK_CHECKS:
+        try:
+            check.function(task)
+        except Exception as error:
+            broken[check.name] = str(error) if isinstance(error, AssertionError) else in_one_line(error)
+            if check.name in FORM:
+                break
+    return broken

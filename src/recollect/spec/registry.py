@@ -45,8 +45,11 @@ class Registry(Generic[T]):
             which = f"{self.what} {name!r}, which an installed package offers as {entry.value}"
             with watched_import(entry.module, f"{which}, cannot be imported: it"):
                 found = entry.load()
+        elif name.endswith(".py"):
+            raise SpecError(f"{self.what} {name!r}: name the class in it as well, as {name}:Name")
         else:
-            raise SpecError(f"unknown {self.what} {name!r}: {nearest(name, self)}; or module:Name of your own")
+            own = "file.py:Name or module:Name of your own"
+            raise SpecError(f"unknown {self.what} {name!r}: {nearest(name, self)}; or {own}")
         self._check(name, found)
         return found
 
@@ -66,7 +69,7 @@ class Registry(Generic[T]):
     def _check(self, name: str, found: Any) -> None:
         if self._base and not (inspect.isclass(found) and issubclass(found, pkgutil.resolve_name(self._base))):
             base = self._base.replace(":", ".")
-            raise SpecError(f"{self.what} {name!r} is {found!r}, not a class derived from {base}")
+            raise SpecError(f"{self.what} {name!r} is {_what(found)}, not a class derived from {base}")
 
     def source(self, name: str) -> str:
         """A hash of the code behind a name, so that an edited file gives new runs; empty for built-in entries."""
@@ -77,6 +80,10 @@ class Registry(Generic[T]):
         if again:  # a package may have been installed since
             _offered.cache_clear()
         return _offered(self.group, tuple(sys.path), entry_points)
+
+
+def _what(found: Any) -> str:
+    return f"the class {found.__name__}" if inspect.isclass(found) else repr(found)
 
 
 @cache

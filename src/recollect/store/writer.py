@@ -70,11 +70,12 @@ class Writer:
             db.executemany("UPDATE runs SET spec = ? WHERE id = ? AND spec != ?", specs)
 
     def set_aside(self, study: str, source: str, runs: Collection[str]) -> str:
-        """Where a study of this name is in the store with another file, and with runs that are not among these: give it another
-        name, so that the new one does not hide it. Returns that name; empty where there was no need."""
+        """Where a study of this name is in the store with another file, and has trained runs that are not among these: give it
+        another name, so that the new one does not hide it. Returns that name; empty where there was no need."""
         with self.transaction() as db:
             same = db.execute("SELECT name FROM studies WHERE name = ? AND source = ?", (study, source)).fetchall()
-            of_study = db.execute("SELECT run FROM study_runs WHERE study = ?", (study,)).fetchall()
+            trained = "SELECT id FROM runs UNION SELECT run FROM training"  # what has only failed is nothing to keep
+            of_study = db.execute(f"SELECT run FROM study_runs WHERE study = ? AND run IN ({trained})", (study,))
             if same or {run for (run,) in of_study} <= set(runs):
                 return ""
             taken = {name for (name,) in db.execute("SELECT name FROM studies")}

@@ -32,6 +32,7 @@ class Progress(Sink):
         self.handle: Any = None  # a notebook's place for the bar
         self.announced: set[str] = set()
         self.best: tuple[float, str] = (0.0, "")
+        self.errors: set[str] = set()  # those that have been shown
         self.started = time.monotonic()
 
     def begin(self, studies: Mapping[str, list[RunSpec]], done: Collection[str]) -> None:
@@ -80,7 +81,9 @@ class Progress(Sink):
             self.ended += 1
         elif isinstance(event, Failed):
             self._leave(event.run.id, 0)
-            self._print(f"failed: run {event.run.id} ({event.run.model.title}): {event.error}")
+            if event.error not in self.errors:  # a fault in a model's code fails all of its runs
+                self.errors.add(event.error)
+                self._print(f"failed: run {event.run.id} ({event.run.model.title}): {event.error}")
         self._show()
 
     def close(self) -> None:

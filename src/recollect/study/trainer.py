@@ -160,13 +160,13 @@ class Trainer:
         if broken.why == "timeout":
             self.give_up(runs, broken.error)
         elif len(runs) > 1 and (broken.why == "error" or job.tries >= self.attempts):
-            self.say(
+            self.say_once(
                 runs,
                 f"{broken.error}: {len(runs)} runs of {runs[0].model.title} go on as two halves, to find the one at fault",
             )
             self.again(runs[:half], runs[half:])
         elif job.tries < self.attempts:
-            self.say(runs, f"{broken.error}: trying again")
+            self.say_once(runs, f"{broken.error}: trying again")
             self.queue.append(job)
         else:
             self.checkpoints.forget(run.id for run in runs)

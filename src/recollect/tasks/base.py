@@ -181,6 +181,22 @@ class Task(Spec):
         return 1 - new * (new / early) ** (2 * (train_rows - drawn) / max(drawn, 1)) if new else 1.0
 
 
+def check_row(task: Task) -> None:
+    """Draw a row, and refuse a task of the user's own that no model of its vocabulary and length can be trained on."""
+    row: Any = task.batch(0, "train", 1)
+    if not isinstance(row, Batch):
+        raise SpecError(f"{task.kind}: sample gives {type(row).__name__}, not a Batch")
+    if row.tokens.shape != (1, task.row_length):
+        raise SpecError(
+            f"{task.kind}: a row has shape {tuple(row.tokens.shape)}, row_length says (1, {task.row_length})"
+        )
+    sizes = {"token": (row.tokens, task.vocabulary), "position": (row.positions, task.row_length)}
+    sizes["answer"] = row.answers[row.trained | row.scored], task.vocabulary
+    for name, (values, size) in sizes.items():
+        if len(bad := values[(values < 0) | (values >= size)]):
+            raise SpecError(f"{task.kind}: {name} {bad[0]} is not in 0 .. {size - 1}")
+
+
 class AnswersTask(Task):
     """A task whose accuracy counts single answers."""
 

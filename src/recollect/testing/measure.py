@@ -91,5 +91,5 @@ def location(mask: Tensor, *axes: str, first: int = 0) -> str:
 
 
 def in_one_line(error: Exception) -> str:
-    """An error in one line, with the line of the user's code that raised it."""
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}{line_of(error, any_code=True)}"
+    """An error in one line, with the line of the user's code that raised it, where one did."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}{line_of(error)}"

@@ -21,7 +21,8 @@ from recollect.testing.check import Check, Conformance, checks
 
 def shapes(task: Task, rows: int = 64) -> None:
     """Tensors have the documented shapes and types, and every row has an answer that counts."""
-    batch = task.batch(0, "train", rows)
+    batch: Any = task.batch(0, "train", rows)
+    assert isinstance(batch, Batch), f"sample gives {type(batch).__name__}, not a Batch"
     answers = batch.answers.shape[-1]
     expected = {"tokens": task.row_length, "positions": answers, "answers": answers, "source": answers, "query": None}
     expected |= {"trained": answers, "scored": answers}

@@ -19,6 +19,7 @@ from torch.func import functional_call, vmap
 
 from recollect import rng
 from recollect.models.model import Model, build
+from recollect.spec.errors import line_of
 from recollect.train.data import Feed
 from recollect.train.device import matmul_precision, one_thread
 from recollect.train.embeddings import Album
@@ -279,4 +280,4 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+    return f"{type(error).__name__}: {error}".splitlines()[0] + line_of(error)

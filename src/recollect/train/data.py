@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from recollect import rng
-from recollect.tasks.base import Batch, Task
+from recollect.tasks.base import Batch, Task, check_row
 from recollect.train.device import drawing_device
 from recollect.train.spec import TrainSpec
 
@@ -38,6 +38,7 @@ class Feed:
     """
 
     def __init__(self, task: Task, spec: TrainSpec, seeds: Tensor):
+        check_row(task)
         self.task, self.spec, self.seeds = task, spec, seeds
         ahead = AHEAD // (len(seeds) * spec.batch * task.row_length) if seeds.is_cuda else 1
         self.ahead = min(max(ahead, 1), 64)
