@@ -90,6 +90,11 @@ def test_pages_made_from_code_and_tables_are_current(name, write):
     assert getattr(module, write)() == module.PAGE.read_text(), f"write it anew: python docs/{name}.py"
 
 
+def test_the_reference_explains_every_option_of_a_mixer():
+    mixers = script("reference").reference().partition("## Mixers")[2].partition("## Tasks")[0]
+    assert not re.findall(r"^\| `.* \|  \|$", mixers, re.MULTILINE)
+
+
 def test_the_page_on_windows_says_what_was_not_trained(tmp_path, monkeypatch):
     module = script("window")
     trained = sum(module.part(name).evidence is not None for name in module.QUESTIONS)

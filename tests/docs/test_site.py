@@ -32,7 +32,7 @@ class Links(HTMLParser):
 def built(folder: Path, address: str = "") -> Path:
     """The site, with or without the address of the repository."""
     pytest.importorskip("mkdocs", reason="needs the extra: pip install 'recollect[docs]'")
-    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(folder)]
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(folder)]  # with -q warnings are not counted
     others = {name: value for name, value in os.environ.items() if name != "REPOSITORY_URL"}
     variables = others | ({"REPOSITORY_URL": address} if address else {})
     done = run(words, cwd=ROOT, capture_output=True, text=True, env=variables)
