@@ -94,9 +94,10 @@ def _options(params: list[Any]) -> list[str]:
         if p.name == "help":
             continue
         argument = p.param_type_name == "argument"
-        shown = p.metavar or p.name.upper() if argument else ", ".join(p.opts)
-        rows.append([f"`{shown}`", _default(None if p.required else p.default), _line(getattr(p, "help", ""))])
-    return _table(["", "default", ""], rows)
+        shown = p.metavar or p.name.upper() if argument else " ".join(filter(None, [", ".join(p.opts), p.metavar]))
+        default = None if p.required or p.default is False else p.default  # a flag that is not given
+        rows.append([f"`{shown}`", _default(default), _line(getattr(p, "help", ""))])
+    return _table(["option", "default", "meaning"], rows)
 
 
 def _fields(spec: type[Spec], without: tuple[str, ...] = ()) -> list[str]:
@@ -105,7 +106,7 @@ def _fields(spec: type[Spec], without: tuple[str, ...] = ()) -> list[str]:
         if name not in without:
             made = field.default_factory() if field.default_factory else field.default  # pyright: ignore
             rows.append([f"`{name}`", _default(None if made is PydanticUndefined else made), _line(field.description)])
-    return _table(["field", "default", ""], rows) if rows else []
+    return _table(["field", "default", "meaning"], rows) if rows else []
 
 
 def _mixer(kind: str) -> list[str]:
@@ -121,7 +122,7 @@ def _mixer(kind: str) -> list[str]:
         else:
             about += [_line(paragraph), ""]
     rows += [[f"`{name}`", default, ""] for name, default in defaults.items() if not _named(name, rows)]
-    return [f"### {kind}", "", *about, *_table(["option", "default", ""], rows)]
+    return [f"### {kind}", "", *about, *_table(["option", "default", "meaning"], rows)]
 
 
 def _option(line: str, known: Collection[str]) -> list[str]:
