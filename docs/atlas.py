@@ -8,20 +8,23 @@ from recollect.probing.reference import read_table
 
 PAGE = Path(__file__).with_name("atlas.md")
 PICTURE = PAGE.parent / "pictures" / "atlas.png"
-INTRODUCTION = """# The atlas: every mixer on a few recall tasks
+INTRODUCTION = """# The atlas: mixers on a few recall tasks
 
-What to expect of a mixer, and what to compare a new one with. Every mixer is trained alike: the same task, depth and width, a
-grid of learning rates, two seeds. `recollect atlas` shows these tables in a terminal; `recollect atlas TASK --train` trains a
-study of them, and `recollect atlas --to TABLE.csv` makes a table from a store. [`recollect probe`](mixer.md) puts a mixer of your
-own beside the two studies `probe`.
+**What can you expect of a mixer, and what should a new one be compared with?** All mixers of a table are trained alike: the same
+task, depth, width, learning rates and seeds. A mixer that is not in a table has not been trained there yet.
 
-- **Best accuracy** is the mean over seeds at the best rate. A run ends as soon as it recalls 99 % of its validation rows.
-- **Window**: the decades of learning rate over which the mean reaches 95 %; `≥` where it goes on beyond the rates tried.
-- **Sensitivity**: how much accuracy a rate drawn from 3e-4 to 1e-1 costs over the best one, on average.
-- **Steps to 99 %**: mean over seeds, at the rate at which all seeds need the fewest steps.
-- **State**: numbers that the model carries from token to token at the end of a row, all layers; attention's grows with the row.
+`recollect atlas` prints these tables, `recollect atlas TASK --train` trains a study of them, and `recollect atlas --to TABLE.csv`
+makes a table from a store. [`recollect probe`](mixer.md) compares a mixer of your own with the two studies `probe`.
 
-The page is written by `python docs/atlas.py`.
+| column | meaning |
+|---|---|
+| best accuracy | the mean over seeds at the best rate; a run ends as soon as it recalls 99% of its validation rows |
+| window | the decades of learning rates over which the mean reaches 95%; `≥` if it continues beyond the rates tried |
+| sensitivity | the accuracy lost on average at a rate drawn from 3e-4 to 1e-1, compared with the best one |
+| steps to 99 % | the mean over seeds, at the rate at which all seeds need the fewest steps |
+| state | numbers that the model carries from token to token at the end of a row, in all layers; attention's grows with the row |
+
+`python docs/atlas.py` writes this page from the table that ships with recollect.
 """
 
 

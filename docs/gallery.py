@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/results.md from real runs: `python docs/gallery.py STORE`. The store has the studies that `main`
+"""Makes the pictures of docs/explore.md from real runs: `python docs/gallery.py STORE`. The store has the studies that `main`
 trains where it has not got them, in a quarter of an hour on two cores. Needs Chromium and the extras `serve` and `test`."""
 
 import logging

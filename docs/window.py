@@ -42,22 +42,24 @@ PARTLY = {
 """What an item leaves of its question."""
 INTRODUCTION = f"""# What widens the window
 
-A *window* is the stretch of learning rates over which a model recalls at least 95 % ([what it means](results.md)). Okpekpe &
-Orvieto find that recurrent models recall only in a narrow one, and leave open why, and what widens it. "Wider" means wider by at
-least {WIDER} decades.
+A *window* is the range of learning rates over which a model recalls at least 95% ([what it means](results.md)). Okpekpe &
+Orvieto find that recurrent models recall only in a narrow one. They leave open why, and what widens it. On this page "wider"
+means wider by at least {WIDER} decades.
 """
 SETTINGS = """## How it was measured
 
-`medium`: MQAR with 64 tokens, 4 pairs, 8,192 words and blank filler, 2 layers of width 64, 25 epochs over 100,000 rows in batches
-of 512, 10 rates from 3.2e-5 to 1, 3 seeds, AdamW with weight decay 0.1 and no clipping, cosine decay after a warm-up over a tenth
-of the run. `tiny`: 16 tokens, 4 pairs and 32 words, width 32, 2,000 steps of 32 rows, 7 rates from 1e-4 to 1e-1, 2 seeds; what
-fails there was *not seen at this scale* and is not refuted. What an item changes is the only thing in which its runs differ.
+- `medium`: MQAR with 64 tokens, 4 pairs, 8,192 words and blank filler, 2 layers of width 64, 25 epochs over 100,000 rows in
+  batches of 512, 10 rates from 3.2e-5 to 1, 3 seeds, AdamW with weight decay 0.1 and no clipping, cosine decay after a warm-up
+  over a tenth of the run.
+- `tiny`: 16 tokens, 4 pairs and 32 words, width 32, 2,000 steps of 32 rows, 7 rates from 1e-4 to 1e-1, 2 seeds. A claim that
+  fails there was *not seen at this scale*; it is not refuted.
 
-Windows in the tables are means of the seeds' windows, with 90 % intervals. "Or more": the window of a seed goes on beyond the
-rates tried, so that it may be wider than the interval says. The window of best checkpoints takes each run at its best measurement
-instead of its end. Sensitivity is the accuracy that a rate drawn from {low:g} to {high:g} costs over the best one, on average.
+The runs of an item differ only in what the item changes. Windows in the tables are means of the seeds' windows, with 90%
+intervals. "Or more" means that the window of a seed continues beyond the rates tried, so it may be wider than the interval
+says. "Best checkpoints" is the window with each run taken at its best measurement instead of its end. Sensitivity is the accuracy
+lost on average at a rate drawn from {low:g} to {high:g}, compared with the best one.
 
-All numbers are from the runs in [reproductions](reproductions/README.md), judged by code; `python docs/window.py` writes this
+All numbers are from the runs in [reproductions](reproductions/README.md), judged by code. `python docs/window.py` writes this
 page from them.
 """
 
@@ -100,7 +102,7 @@ def counted(verdicts: list[Verdict]) -> str:
     no, missing = count["does not hold"] + count["not seen at this scale"], count["runs are missing"]
     words = "do not" if count["does not hold"] == no else "were not seen to"
     open_ = len(verdicts) - count["holds"] - no - missing
-    sentence = f"of {len(verdicts)} claims {count['holds']} hold, {no} {words}, {open_} are open"
+    sentence = f"of {len(verdicts)} claims, {count['holds']} hold, {no} {words}, {open_} are open"
     return sentence + (f", {missing} wait for runs" if missing else "")
 
 
@@ -116,9 +118,8 @@ def moved(part: Part) -> str:
         others = [row for row in found if row is not base]
         if others:
             widest = max(others, key=lambda row: row["mean"])
-            sentences.append(
-                f"{written(str(panel))} {decades(base)} ({base['way']}), the widest other {decades(widest)} ({widest['way']})"
-            )
+            usual, other = (f"{decades(row)} with {row['way']}" for row in (base, widest))
+            sentences.append(f"{written(str(panel))} {usual}, and the widest of the others {other}")
     return f" Windows in decades: {'; '.join(sentences)}." if sentences else ""
 
 
@@ -144,12 +145,12 @@ def answer(parts: list[Part]) -> list[str]:
     else:
         lines += ["**Nothing has been trained yet.**"]
     no, open_ = len(count["does not hold"]), len(widen) - sum(map(len, count.values()))
-    lines += ["", f"Of the others {no} do not, and {open_} are open or were not seen."] if no + open_ else []
+    lines += ["", f"Of the others, {no} do not, and {open_} are open or were not seen."] if no + open_ else []
     lines += ["", "By question:", ""]
     for one in parts:
         if one.evidence is not None:
             link = f"[{QUESTIONS[one.name]}](#{anchor(QUESTIONS[one.name])})"
-            lines.append(f"- {link} At `{one.scale}` {counted(one.verdicts)}.{moved(one)}")
+            lines.append(f"- {link} At `{one.scale}`, {counted(one.verdicts)}.{moved(one)}")
     untrained = [QUESTIONS[one.name] for one in parts if one.evidence is None]
     lines += ["- **Not trained yet:** " + " ".join(untrained)] if untrained else []
     return [*lines, ""]
@@ -194,7 +195,7 @@ def section(part: Part) -> list[str]:
     if note := PARTLY.get(part.name):
         lines += [note, ""]
     if part.evidence is None:
-        lines += ["No runs of this are in the repository: it has not been trained. To train it:", ""]
+        lines += ["The repository has no runs of this: it has not been trained. To train it:", ""]
     else:
         there, asked = len(part.evidence.runs), part.evidence.asked
         runs = f"all {asked} runs" if there >= asked else f"{there} of {asked} runs; the others have not been trained"

@@ -159,7 +159,7 @@ def test_a_page_works_as_it_stands(page, tmp_path, monkeypatch):
     for block in found:
         assert block.language in ("yaml", "python", "sh", "text"), f"what is to be done with {block}?"
         if block.language == "sh":
-            for line in block.text.splitlines():
+            for line in block.text.replace("\\\n", " ").splitlines():
                 tried.line(line)
     source = "\n\n".join(block.text for block in found if block.language == "python")
     with suppress(Planned):

@@ -7,9 +7,25 @@ from pathlib import Path
 import pytest
 import yaml
 
+import recollect
+from recollect.mixers import MIXERS
+from recollect.tasks import TASKS
+from recollect.train.optimisers import OPTIMISERS
+from recollect.train.schedules import SCHEDULES
+from recollect.views import VIEWS
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "benchmarks/NOTES.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [
+    ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks/NOTES.md", *sorted(DOCS.glob("*.md")),
+]  # fmt: skip
+
+
+class Settings(yaml.SafeLoader):
+    """Reads MkDocs' settings, in which `!ENV` names an environment variable and a value for when it is not set."""
+
+
+Settings.add_constructor("!ENV", lambda loader, node: loader.construct_sequence(node)[-1])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -28,10 +44,34 @@ def pages_of(part: str | list | dict) -> list[str]:
 
 
 def test_every_page_is_in_the_contents():
-    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    site = yaml.load((ROOT / "mkdocs.yml").read_text(), Settings)
     assert site["strict"] is True
     expected = [*(page.name for page in DOCS.glob("*.md")), "reproductions/README.md"]
     assert sorted(pages_of(site["nav"])) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("title", "registry"),
+    [("Tasks", TASKS), ("Mixers", MIXERS), ("Optimisers", OPTIMISERS), ("Schedules", SCHEDULES)],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_readme_lists_what_is_built_in(title, registry):
+    (listed,) = re.findall(rf"\*\*{title}:\*\*(.*?)(?=\n\n|\*\*)", (ROOT / "README.md").read_text(), re.DOTALL)
+    names = {name for name in re.findall(r"`([^`]+)`", listed) if ":" not in name}
+    assert names == set(registry)
+
+
+def test_the_page_on_views_lists_every_view():
+    text = (DOCS / "explore.md").read_text()
+    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == set(VIEWS)
+
+
+def test_the_citation_is_of_this_version_and_names_whom_the_licence_names():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == recollect.__version__
+    assert [author["name"] for author in citation["authors"]] == re.findall(
+        r"Copyright \(c\) \d+ (.+)", (ROOT / "LICENSE").read_text()
+    )
 
 
 def script(name: str):
@@ -48,6 +88,11 @@ def script(name: str):
 def test_pages_made_from_code_and_tables_are_current(name, write):
     module = script(name)
     assert getattr(module, write)() == module.PAGE.read_text(), f"write it anew: python docs/{name}.py"
+
+
+def test_the_reference_explains_every_option_of_a_mixer():
+    mixers = script("reference").reference().partition("## Mixers")[2].partition("## Tasks")[0]
+    assert not re.findall(r"^\| `.* \|  \|$", mixers, re.MULTILINE)
 
 
 def test_the_page_on_windows_says_what_was_not_trained(tmp_path, monkeypatch):

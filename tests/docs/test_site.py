@@ -1,5 +1,6 @@
 """Every link of the built site leads to a page or a file of the site, and to a heading that is there."""
 
+import os
 import re
 import sys
 from html.parser import HTMLParser
@@ -8,6 +9,7 @@ from subprocess import run
 from urllib.parse import unquote
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,13 +29,20 @@ class Links(HTMLParser):
         self.names |= {value for name in ("id", "name") if (value := values.get(name))}
 
 
+def built(folder: Path, address: str = "") -> Path:
+    """The site, with or without the address of the repository."""
+    pytest.importorskip("mkdocs", reason="needs the extra: pip install 'recollect[docs]'")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(folder)]  # with -q warnings are not counted
+    others = {name: value for name, value in os.environ.items() if name != "REPOSITORY_URL"}
+    variables = others | ({"REPOSITORY_URL": address} if address else {})
+    done = run(words, cwd=ROOT, capture_output=True, text=True, env=variables)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> dict[Path, Links]:
-    pytest.importorskip("mkdocs", reason="needs the extra: pip install 'recollect[docs]'")
-    folder = tmp_path_factory.mktemp("site")
-    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(folder)]
-    done = run(words, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    folder = built(tmp_path_factory.mktemp("site"))
     return {page: Links(page) for page in folder.rglob("*.html") if page.name != "404.html"}
 
 
@@ -53,3 +62,24 @@ def test_linked_files_of_the_repository_are_on_the_site(site):
     pages = {page.parent.name: page.read_text() for page in site}
     assert "MyMixer" in pages["my_mixer.py"]
     assert "Notebook of measurements" in pages["NOTES"]
+
+
+def test_a_page_links_to_the_repository_only_where_its_address_is_known(site, tmp_path):
+    address = "https://github.com/somebody/recollect"
+    page = built(tmp_path, address) / "index.html"
+    assert address in Links(page).targets
+    assert 'data-md-component="source"' not in page.read_text(), "the theme would ask the host for stars and versions"
+    assert not [path for path in site if "md-source" in path.read_text()]
+
+
+def test_a_release_builds_the_site_with_the_address_of_its_repository():
+    release = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
+    (build,) = [step for step in release["jobs"]["site"]["steps"] if "mkdocs build --strict" in step.get("run", "")]
+    assert build["env"] == {"REPOSITORY_URL": "${{ github.server_url }}/${{ github.repository }}"}
+    assert "!ENV [REPOSITORY_URL, " in (ROOT / "mkdocs.yml").read_text()
+
+
+def test_a_page_loads_nothing_from_elsewhere(site):
+    for page in site:
+        loaded = re.findall(r"<(?:script|img|link)\b[^>]*?\b(?:src|href)=\"(\w+:[^\"]*)", page.read_text())
+        assert not loaded, f"{page} loads {loaded}"

@@ -24,8 +24,8 @@ def reproduce(
     scale: Annotated[
         str,
         Option(
-            help="tiny: minutes per item on two cores, about an hour per paper; small: an hour of one GPU per paper; medium: one "
-            "or two hours of an H200; paper: the protocol as printed. Left out: tiny, or all of --from-runs.",
+            help="tiny: for two cores, about an hour per paper; small: for one GPU, up to two hours per paper; medium: for an "
+            "H200, up to three hours; paper: the protocol as printed. Left out: tiny, or all of --from-runs.",
             autocompletion=completes(SCALES),
         ),
     ] = "",
@@ -45,7 +45,7 @@ def reproduce(
     """Train what a figure, a table or a whole paper needs, draw it, and judge its claims.
 
     At scale tiny an item of okpekpe2025 or retrievit2026 takes at most ten minutes on two cores, the papers an hour and half an
-    hour; small and medium need a GPU for one to two hours. `recollect papers` prints the cost of each item.
+    hour; small and medium need a GPU. `recollect papers` prints the cost of each item.
     """
     from recollect.cli.tables import reproduction_plan_table, verdict_table
     from recollect.papers.reproduce import chosen, grids_of, grids_to_train, plans, scales_in
