@@ -35,9 +35,8 @@ class Spec(BaseModel):
 
     def changed(self, **fields: Any) -> Self:
         """The same specification with other values in some fields, checked again."""
-        own = {
-            name: getattr(self, name) for name in type(self).model_fields
-        }  # not `dict(self)`: it has cached properties
+        # Not `dict(self)`, which has cached properties too.
+        own = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self).model_validate({**own, **fields})
 
     def canonical(self) -> dict[str, Any]:
