@@ -53,6 +53,23 @@ class Batch:
         if self.scored is None:
             self.scored = self.trained
 
+    @classmethod
+    def padded(
+        cls,
+        tokens: Tensor,
+        positions: Tensor,
+        answers: Tensor,
+        trained: Tensor,
+        tags: dict[str, Tensor],
+        **others: Tensor,
+    ) -> "Batch":
+        """Rows with different numbers of answers: those that are not `trained` become padding. `others` are the other fields."""
+        others = {"query": positions.where(trained, -1), **others}
+        if "source" in others:
+            others["source"] = others["source"].where(trained, -1)
+        tags = {name: tag.where(trained, -1) for name, tag in tags.items()}
+        return cls(tokens, positions.where(trained, 0), answers.where(trained, 0), trained=trained, tags=tags, **others)
+
     def map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         """The same batch with `change` applied to every tensor."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
