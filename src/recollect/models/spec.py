@@ -1,6 +1,6 @@
 """What a model is, as a specification: mixers, their order, and everything around them."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self, cast
 
 from pydantic import Field, model_validator
 
@@ -53,7 +53,7 @@ class ModelSpec(Spec):
 
     also = ("preset",)
 
-    mixer: AnyMixer = Field(default_factory=lambda: MixerSpec(kind="attention"))
+    mixer: AnyMixer = Field(default_factory=lambda: cast(Any, MixerSpec(kind="attention")))
     """The mixer of every layer, unless `pattern` says otherwise."""
     width: int = Field(default=64, ge=1, le=2**16)
     """Channels of the residual stream."""

@@ -54,6 +54,17 @@ class Batch:
         if self.scored is None:
             self.scored = self.trained
 
+    @classmethod
+    def padded(
+        cls, tokens: Tensor, positions: Tensor, answers: Tensor, trained: Tensor, tags: dict[str, Tensor], **own: Tensor
+    ) -> "Batch":
+        """Rows with different numbers of answers: those that are not `trained` become padding. `own` are the other fields."""
+        own = {"query": positions.where(trained, -1), **own}
+        if "source" in own:
+            own["source"] = own["source"].where(trained, -1)
+        tags = {name: tag.where(trained, -1) for name, tag in tags.items()}
+        return cls(tokens, positions.where(trained, 0), answers.where(trained, 0), trained=trained, tags=tags, **own)
+
     def map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         """The same batch with `change` applied to every tensor."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}

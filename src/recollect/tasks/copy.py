@@ -81,15 +81,10 @@ class Copy(Task):
 
         trained, is_letter = letter <= length, letter < length  # (rows x examples, length + 1)
         at = (length + 2 + letter).where(trained, 0)
-        batch = Batch(
-            tokens=tokens,
-            positions=(at - 1).where(trained, 0),
-            answers=tokens.gather(1, at).where(trained, PAD),
-            query=length + 1,
-            source=(length - letter if self.reverse else 1 + letter).where(is_letter, -1),
-            trained=trained,
-            scored=is_letter,
-            tags={"letter": letter.where(trained, -1), "length": length.where(trained, -1)},
+        source = (length - letter if self.reverse else 1 + letter).where(is_letter, -1)
+        tags = {"letter": letter, "length": length}
+        batch = Batch.padded(
+            tokens, at - 1, tokens.gather(1, at), trained, tags, query=length + 1, source=source, scored=is_letter
         )
         if self.packed:
             return packed(batch, 2 * size + 3, self.context, answers=self.context // 2)

@@ -49,11 +49,4 @@ class Parity(AnswersTask):
         if self.labels == "last":
             position, parity = length - 1, parity.gather(1, length - 1)
             trained = torch.ones_like(length, dtype=torch.bool)
-        return Batch(
-            tokens=(ZERO + bits).where(inside, 0),
-            positions=position.where(trained, 0),
-            answers=parity.where(trained, 0),
-            query=position.where(trained, -1),
-            trained=trained,
-            tags={"position": position.where(trained, -1)},
-        )
+        return Batch.padded((ZERO + bits).where(inside, 0), position, parity, trained, tags={"position": position})

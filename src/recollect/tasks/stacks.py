@@ -59,18 +59,8 @@ class Stacks(AnswersTask):
         which = (~popped).long().argsort(dim=1, stable=True)[:, :answers]  # the pops in order, then others
         trained = popped.gather(1, which)
         read, push = 3 * which + 1, source.gather(1, which)
-        return Batch(
-            tokens=tokens,
-            positions=read.where(trained, 0),
-            answers=tokens.gather(1, read + 1).where(trained, 0),
-            query=read.where(trained, -1),
-            source=(3 * push + 2).where(trained, -1),
-            trained=trained,
-            tags={
-                "depth": depth.gather(1, which).where(trained, -1),
-                "operations": (which - push).where(trained, -1),
-            },
-        )
+        tags = {"depth": depth.gather(1, which), "operations": which - push}
+        return Batch.padded(tokens, read, tokens.gather(1, read + 1), trained, tags, source=3 * push + 2)
 
     def _operations(self, wants_pop: Tensor, pushed_to: Tensor, share: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """For each operation: whether it pops, its stack, the push that a pop undoes, and the depth of the stack before it."""
