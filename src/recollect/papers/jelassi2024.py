@@ -186,7 +186,7 @@ NGRAM_ITEM = Item(
         Claim("mamba-needs-more", f"With the query after the sequence Mamba needs more examples than RoPE to reach {PERCENT} "
               "(ratio of medians above 1)", lambda e: at_least(_ratio(e, "mamba", "rotary", "suffix"), MORE)),
         Claim("prefix-closes-the-gap", "With the query before the sequence the ratio of Mamba's examples to RoPE's is smaller",
-              lambda e: exceeds(*(_ratio(e, "mamba", "rotary", query) for query in ("suffix", "prefix")))),
+              lambda e: exceeds(_ratio(e, "mamba", "rotary", "suffix"), _ratio(e, "mamba", "rotary", "prefix"))),
     ),
     _NGRAM_DIFFERS, ("curves",),
 )  # fmt: skip

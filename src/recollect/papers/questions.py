@@ -138,4 +138,5 @@ def _joined(parts: Iterable[Part], decisive: bool) -> Finding:
         numbers |= finding.numbers
     notes = dict.fromkeys(finding.note for finding in findings if finding.note and finding.holds == holds)
     open_: list[Undecided] = [finding.needs for finding in findings if finding.holds is None]
-    return Finding(holds, numbers, "; ".join(notes), min(open_, key=UNDECIDED.index, default="needs more seeds"))
+    needs = min(open_, key=UNDECIDED.index) if open_ else "needs more seeds"
+    return Finding(holds, numbers, "; ".join(notes), needs)

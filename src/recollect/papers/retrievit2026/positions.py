@@ -107,8 +107,8 @@ def _all_open(evidence: Evidence) -> Finding:
     """In the middle third of training the gate of every layer comes to at least {OPEN}"""
     traces = _gates(evidence)
     middle = traces.loc[(traces["progress"] > 1 / 3) & (traces["progress"] <= 2 / 3)]
-    least = some(middle, "there are no gates").groupby(["run", "layer"])["gate"].max().groupby("run").min()
-    return at_least(mean_of(least, "the least open layer in the middle third of training"), OPEN)
+    widest = some(middle, "there are no gates").pivot_table(index="run", columns="layer", values="gate", aggfunc="max")
+    return at_least(mean_of(widest.min(axis=1), "the least open layer in the middle third of training"), OPEN)
 
 
 def _by_position(title: str, names: Sequence[str], evidence: Evidence, caption: str) -> Drawing:
