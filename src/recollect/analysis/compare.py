@@ -30,14 +30,11 @@ def compare(
     that what differs only between the two does not keep them apart."""
     fields = _fields(a, b)
     inside = [name for name in fields if any(_varies(part, name) for part in (a, b))]
-    differ = {}
-    for name in fields:
-        mine, other = _only_value(a, name), _only_value(b, name)
-        if None not in (mine, other) and mine != other:
-            differ[name] = mine, other
-    sides = []
-    for name, part in zip(names, (a, b), strict=True):
-        sides.append(part.assign(side=name, configuration=_labels(part, inside)))
+    values = {name: (_only_value(a, name), _only_value(b, name)) for name in fields}
+    differ = {name: both for name, both in values.items() if None not in both and both[0] != both[1]}
+    sides = [
+        part.assign(side=name, configuration=_labels(part, inside)) for name, part in zip(names, (a, b), strict=True)
+    ]
     found = [windows(side, threshold=threshold, resamples=1).set_index("configuration")[list(_SIDE)] for side in sides]
     table = pd.concat([found[0].add_suffix("_a"), found[1].add_suffix("_b")], axis="columns")
     order = dict.fromkeys(label for side in sides for label in side["configuration"])
@@ -70,10 +67,5 @@ def _only_value(part: pd.DataFrame, name: str) -> str | None:
 def _labels(part: pd.DataFrame, fields: Sequence[str]) -> list[str]:
     """The model, and the fields that tell runs apart; those of its mixer are in the model's name already."""
     others = [name for name in fields if not name.startswith("model.mixer") and name in part]
-    columns = [part["model"], *(part[name] for name in others)]
-    return [
-        ", ".join(
-            [str(model), *(f"{name.partition('.')[2]}={value}" for name, value in zip(others, values, strict=True))]
-        )
-        for model, *values in zip(*columns, strict=True)
-    ]
+    named = [part[name].map(lambda value, name=name: f"{name.partition('.')[2]}={value}") for name in others]
+    return [", ".join(map(str, words)) for words in zip(part["model"], *named, strict=True)]

@@ -54,7 +54,7 @@ def at_best(runs: pd.DataFrame, by: Sequence[str] = ("configuration",)) -> pd.Se
     """Whether each run has the best learning rate of its group."""
     found = pd.Series(False, runs.index)
     for _, group in groups(runs, by):
-        found[group.index[group["train.lr"] == best_rate(group)]] = True
+        found[group.index] = group["train.lr"] == best_rate(group)
     return found
 
 

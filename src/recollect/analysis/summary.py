@@ -23,7 +23,7 @@ def summary(runs: pd.DataFrame, curves: pd.DataFrame, threshold: float = THRESHO
         return pd.DataFrame()
     found = pd.DataFrame(windows(runs, threshold=threshold), columns=list(_OF_WINDOW)).rename(columns=_OF_WINDOW)
     sizes = runs.groupby("configuration", sort=False)[["state_size", "parameters"]].first()
-    known = set(curves["run"]) if len(curves) else set()
+    known = list(curves["run"].unique()) if len(curves) else []
     measured = runs.loc[at_best(runs) & runs["id"].isin(known)]
     learning_times = times(curves, measured, threshold, "step").groupby("configuration", sort=False)
     steps = (

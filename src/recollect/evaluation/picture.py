@@ -22,11 +22,8 @@ def evaluation_figure(evaluation: Evaluation, title: str) -> Figure:
         _lengths(figure.add_subplot(grid[0, :]), evaluation.accuracy, tasks)
         for row, task in enumerate(tasks, 1):
             points = evaluation.positions.query("task == @task")
-            values: dict[str, set[int]] = {}
-            for tag, value in zip(points["tag"], points["value"], strict=True):
-                values.setdefault(tag, set()).add(value)
-            varying = [tag for tag, own in values.items() if len(own) > 1]
-            for column, tag in enumerate(varying[:_PANELS]):
+            values = points.groupby("tag", sort=False)["value"].nunique()
+            for column, tag in enumerate(values.index[values > 1][:_PANELS]):
                 axes = figure.add_subplot(grid[row, column])
                 _by_value(axes, points.query("tag == @tag"))
                 axes.set(title=task, xlabel=_AXES.get(tag, tag), ylabel="tokens right", ylim=(-0.03, 1.03))

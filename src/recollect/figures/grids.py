@@ -100,11 +100,8 @@ def _ticks(put, labels: pd.Index) -> None:
 def long_table(cells: Cells, names: tuple[str, str], value: str) -> pd.DataFrame:
     """The numbers of a grid of matrices, one per row: row and column of the grid, index and column of the matrix, value."""
     columns = ["row", "model", *names, value]
-    tables = [
-        pd.DataFrame([(*at, y, x, matrix.loc[y, x]) for y in matrix.index for x in matrix.columns], columns=columns)
-        for at, matrix in cells.items()
-    ]
-    return pd.concat(tables).dropna(subset=value).reset_index(drop=True) if tables else pd.DataFrame(columns=columns)
+    rows = [(*at, y, x, matrix.loc[y, x]) for at, matrix in cells.items() for y in matrix.index for x in matrix.columns]
+    return pd.DataFrame(rows, columns=columns).dropna(subset=value).reset_index(drop=True)
 
 
 def scatter_figure(

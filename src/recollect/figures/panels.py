@@ -3,8 +3,9 @@
 import math
 import textwrap
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -51,9 +52,8 @@ def lines_figure(
     with style():
         height = max(1.4 + 2.5 * rows, 1.2 + 0.155 * sum(name.count("\n") + 1 for name in _names(lines)))
         figure = new_figure(2.2 + max(4.6, 2.6 * columns), height)
-        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=sharey)
-        for number, name in enumerate(names):
-            axes = grid[number // columns][number % columns]
+        grid = _grid(figure, len(names), rows, columns, xlabel, sharey=sharey)
+        for axes, name in zip(grid.flat, names, strict=False):
             inside = table.loc[table[panel] == name] if panel and len(table) else table
             _draw(axes, inside, x, line, lines)
             for mark in marks:
@@ -61,11 +61,6 @@ def lines_figure(
             if level is not None:
                 axes.axhline(level, color="#777777", linewidth=1)
             axes.set_title(written(str(name)), fontsize=9)
-            if number + columns >= len(names):  # nothing under it
-                axes.set_xlabel(xlabel)
-                axes.tick_params(labelbottom=True)
-        for number in range(len(names), rows * columns):
-            grid[number // columns][number % columns].set_visible(False)
         for row in grid:
             for axes, label in zip(row, [ylabel] if isinstance(ylabel, str) else ylabel, strict=False):
                 axes.set_ylabel(label)
@@ -79,6 +74,19 @@ def lines_figure(
             grid[0][0].text(0.5, 0.5, "no runs yet", ha="center", transform=grid[0][0].transAxes)
         add_caption(figure, caption)
     return figure
+
+
+def _grid(
+    figure: Figure, panels: int, rows: int, columns: int, xlabel: str, fontsize: float = 10, sharey: Any = True
+) -> np.ndarray:
+    """The axes of so many panels, with the label of x where nothing is under them; those left over are hidden."""
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=sharey)
+    for number, axes in enumerate(grid.flat):
+        axes.set_visible(number < panels)
+        if number + columns >= panels:
+            axes.set_xlabel(xlabel, fontsize=fontsize)
+            axes.tick_params(labelbottom=True)
+    return grid
 
 
 def _scale(axes: Axes, values: list[float], logx: bool, ylim: tuple[float, float] | None) -> None:
@@ -149,17 +157,12 @@ def points_figure(
     rows, all_looks = math.ceil(len(names) / columns), looks(points)
     with style():
         figure = new_figure(2.4 + 2.6 * columns, max(1.2 + 2.4 * rows, 1.0 + 0.165 * len(points)))
-        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        grid = _grid(figure, len(names), rows, columns, xlabel, fontsize=8)
         for axes, name in zip(grid.flat, names, strict=False):
             for row in table.loc[table[panel] == name].to_dict("records"):
                 axes.plot(row[x], row[y], **{**all_looks[row[point]], "linestyle": ""})
             axes.axhline(level, color="#999999", linewidth=0.8, zorder=0)
             axes.set_title(str(name), fontsize=9)
-        for number, axes in enumerate(grid.flat):
-            axes.set_visible(number < len(names))
-            if number + columns >= len(names):  # nothing under it
-                axes.set_xlabel(xlabel, fontsize=8)
-                axes.tick_params(labelbottom=True)
         for row in grid:
             row[0].set_ylabel(ylabel, fontsize=9)
         grid[0][0].set(xscale="log", ylim=(-0.03, 1.05))

@@ -9,9 +9,8 @@ from pandas.api.types import is_numeric_dtype
 from recollect.analysis.columns import column
 from recollect.analysis.rates import at_best, with_accuracy
 from recollect.figures.panels import lines_figure, mean_and_range
-from recollect.figures.style import show_text
+from recollect.figures.style import save
 from recollect.spec import SpecError, nearest
-from recollect.spec.output import output_errors, written_whole
 
 ENDINGS = (".pdf", ".svg", ".png")
 
@@ -51,8 +50,4 @@ def save_as(figure: Figure, path: Path) -> None:
     """Write a figure as PDF, SVG or PNG, by the file's ending."""
     if path.suffix not in ENDINGS:
         raise SpecError(f"cannot draw {path.name!r}: {nearest(path.suffix, ENDINGS)}")
-    with output_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    show_text(figure)
-    with written_whole(path) as draft:
-        figure.savefig(draft, dpi=160)
+    save(figure, path.with_suffix(""), [path.suffix[1:]])

@@ -140,20 +140,17 @@ class Reader:
             return Imported(node.id)
         raise self.refuse(node, f"the name {node.id!r} is not known")
 
-    def _list(self, node: ast.List, names: dict[str, Any]) -> list[Any]:
-        return self._items(node.elts, names)
+    def _list(self, node: ast.List | ast.Tuple | ast.Set, names: dict[str, Any]) -> Any:
+        kind = {ast.List: list, ast.Tuple: tuple, ast.Set: set}[type(node)]
+        return kind(self._items(node.elts, names))
+
+    _tuple = _set = _list
 
     def _items(self, nodes: list[ast.expr], names: dict[str, Any]) -> list[Any]:
         items = []
         for node in nodes:
             items += self.value(node.value, names) if isinstance(node, ast.Starred) else [self.value(node, names)]
         return items
-
-    def _tuple(self, node: ast.Tuple, names: dict[str, Any]) -> tuple[Any, ...]:
-        return tuple(self._items(node.elts, names))
-
-    def _set(self, node: ast.Set, names: dict[str, Any]) -> set[Any]:
-        return set(self._items(node.elts, names))
 
     def _dict(self, node: ast.Dict, names: dict[str, Any]) -> dict[Any, Any]:
         items: dict[Any, Any] = {}

@@ -38,12 +38,16 @@ class Fates:
             self.note(f"{path}.{name}", own.pop(name), NO_EFFECT)
         return ZOOLOGY_DEFAULTS.get(kind, {}) | own
 
+    def take(self, own: Fields, path: str, name: str, fate: str, default: Any = None) -> Any:
+        """The value of a field, taken out of `own`, whose fate is written down."""
+        self.note(f"{path}.{name}", None, fate)
+        return own.pop(name, default)
+
     def rename(self, own: Fields, names: Mapping[str, str], path: str, target: str) -> Fields:
         """The fields that have a name here, taken out of `own`."""
         renamed = {}
         for name in [name for name in own if name in names]:
-            renamed[names[name]] = own.pop(name)
-            self.note(f"{path}.{name}", None, f"{target}.{names[name]}")
+            renamed[names[name]] = self.take(own, path, name, f"{target}.{names[name]}")
         return renamed
 
     def rest(self, own: Fields, same: Mapping[str, Any], path: str) -> None:

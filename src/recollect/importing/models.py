@@ -12,18 +12,14 @@ from recollect.importing.tables import MIXERS, MODEL, MODEL_SAME, NO_EFFECT
 def zoology_model(made: Any, fates: Fates) -> tuple[Fields, int]:
     """The model, and its vocabulary in Zoology."""
     own = fates.fields(made, "model", "model")
-    own.pop("name", None)
-    fates.note("model.name", None, NO_EFFECT)
-    vocab = own.pop("vocab_size", 8192)
-    fates.note("model.vocab_size", None, "task.vocab")
+    fates.take(own, "model", "name", NO_EFFECT)
+    vocab = fates.take(own, "model", "vocab_size", "task.vocab", 8192)
     model = fates.rename(own, MODEL, "model", "model")
     layers = model.setdefault("layers", 2)
-    model["positions"] = "learned" if own.pop("max_position_embeddings") else "none"
-    fates.note("model.max_position_embeddings", None, "model.positions")
-    state, options = _parts(own.pop("state_mixer", {"name": "MLP"}))
-    block = own.pop("block_type", "TransformerBlock")
-    fates.note("model.block_type", None, "model.mlp")
-    fates.note("model.state_mixer", None, "model.mlp")
+    longest = fates.take(own, "model", "max_position_embeddings", "model.positions")
+    model["positions"] = "learned" if longest else "none"
+    block = fates.take(own, "model", "block_type", "model.mlp", "TransformerBlock")
+    state, options = _parts(fates.take(own, "model", "state_mixer", "model.mlp", {"name": "MLP"}))
     mlp = "none"  # a block of Mamba has no second half
     if block == "TransformerBlock":
         if state not in ("Identity", "MLP"):
@@ -70,15 +66,13 @@ def _mixer(kind: str, own: Fields, layer: int, fates: Fates) -> Fields:
         fates.note(f"{path}.kernel_size", None, "mixer.kernel, or mixer.implicit for -1")
         fates.note(f"{path}.implicit_long_conv", None, "mixer.implicit where kernel_size is -1")
     if kind == "SlidingAttn":
-        mixer["window"] = own.pop("block_size", 256) + 1
-        fates.note(f"{path}.block_size", None, "mixer.window, which counts the token itself too")
+        block = fates.take(own, path, "block_size", "mixer.window, which counts the token itself too", 256)
+        mixer["window"] = block + 1
     if kind == "H3":
-        state = int(own.pop("d_state", 0))
+        state = int(fates.take(own, path, "d_state", "mixer.state (left out where it is the length)", 0))
         mixer |= {"state": state} if state != own.get("l_max") else {}
-        fates.note(f"{path}.d_state", None, "mixer.state (left out where it is the length)")
     if kind == "Based" and own.get("num_key_value_heads") == own.get("num_heads"):
-        own.pop("num_key_value_heads", None)
-        fates.note(f"{path}.num_key_value_heads", None, "the same here")
+        fates.take(own, path, "num_key_value_heads", "the same here")
     for name in [name for name in own if name in table.unused]:
         fate = "no effect here: the model knows its length" if name == "l_max" else NO_EFFECT
         fates.note(f"{path}.{name}", own.pop(name), fate)

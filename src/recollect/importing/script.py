@@ -12,7 +12,7 @@ from typing import Any
 from recollect.importing.expressions import Function, Imported, Jump, Made, Reader
 from recollect.spec import SpecError
 
-__all__ = ["Made", "call", "is_function", "read_script"]
+__all__ = ["Function", "Made", "call", "read_script"]
 
 
 class _Returned(Jump):
@@ -36,11 +36,6 @@ def call(function: Any, *arguments: Any) -> Any:
     """The result of a function that a script defines."""
     reader = _Script(None)
     return reader.call(function, list(arguments), {})
-
-
-def is_function(value: Any) -> bool:
-    """Whether a value is a function that the script defines."""
-    return isinstance(value, Function)
 
 
 class _Script(Reader):

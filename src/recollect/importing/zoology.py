@@ -17,7 +17,7 @@ import yaml
 
 from recollect.importing.fields import Fates, Fields, LeftOut
 from recollect.importing.models import zoology_model
-from recollect.importing.script import Made, call, is_function, read_script
+from recollect.importing.script import Function, Made, call, read_script
 from recollect.importing.tables import NOT_MAPPED, TASK, TRAIN, TRAIN_SAME
 from recollect.spec import SpecError
 from recollect.study.spec import Study
@@ -75,12 +75,13 @@ def _of_functions(names: Mapping[str, Any], fates: Fates) -> list[Made]:
     MQAR with Zoology's defaults."""
     models: list[Made] = []
     for name, function in names.items():
-        if is_function(function) and name.startswith("add_"):
+        if isinstance(function, Function) and name.startswith("add_"):
             identity = {"name": "torch.nn.Identity", "kwargs": {}}
             models = call(function, models, None, 64, {"state_mixer": identity, "vocab_size": 8192}) or models
     if models:
-        fate = "absent: the models of the file's functions, on MQAR (64, 4), at four learning rates"
-        fates.note("configs", None, fate)
+        fates.note(
+            "configs", None, "absent: the models of the file's functions, on MQAR (64, 4), at four learning rates"
+        )
     task = Made("MQARConfig", {"num_examples": 100_000, "num_kv_pairs": 4})
     data = Made("DataConfig", {"train_configs": [task], "test_configs": [task], "batch_size": 512})
     rates = [float(f"{10 ** (-4 + 2 * i / 3):.12g}") for i in range(4)]
@@ -104,11 +105,11 @@ def _run(config: Made, fates: Fates) -> Fields:
     data = fates.fields(own.pop("data", None), "data", "data")
     model, vocab = zoology_model(own.pop("model", None), fates)
     train = {"protocol": "zoology2024", **fates.rename(own, TRAIN, "train", "train")}
-    metric, threshold = own.pop("early_stopping_metric", "valid/accuracy"), own.pop("early_stopping_threshold")
+    metric = own.pop("early_stopping_metric", "valid/accuracy")
     if metric not in (None, "valid/accuracy"):
         fates.note("train.early_stopping_metric", metric, NOT_MAPPED)
+    threshold = fates.take(own, "train", "early_stopping_threshold", "train.stop_at")
     train["stop_at"] = threshold if metric == "valid/accuracy" and threshold else 0.0
-    fates.note("train.early_stopping_threshold", None, "train.stop_at")
     fates.rest(own, TRAIN_SAME, "train")
     task, rows = _tasks(data.pop("train_configs", []), "data.train_configs", fates)
     tests, test_rows = _tasks(data.pop("test_configs", []), "data.test_configs", fates)
@@ -116,9 +117,8 @@ def _run(config: Made, fates: Fates) -> Fields:
     if len(set(test_rows)) > 1:
         fate = f"{NOT_MAPPED} one by one: the largest is taken for all"
         fates.note("data.test_configs.num_examples", test_rows, fate)
-    batch = data.pop("batch_size", 32)
+    batch = fates.take(data, "data", "batch_size", "train.batch (that of tests has no effect)", 32)
     train["batch"] = int(batch[0] if isinstance(batch, list | tuple) else batch)
-    fates.note("data.batch_size", None, "train.batch (that of tests has no effect)")
     if "seed" in data:
         fates.note("data.seed", data.pop("seed"), f"{NOT_MAPPED}: train.seed decides the data too")
     fates.rest(data, {"num_passes": 1}, "data")
@@ -137,13 +137,12 @@ def _tasks(segments: list[Any], path: str, fates: Fates) -> tuple[list[Fields], 
         if segment.kind != "MQARConfig":
             raise LeftOut(f"task {segment.kind}: only MQARConfig is mapped")
         own = fates.fields(segment, "task", path)
-        rows.append(own.pop("num_examples"))
-        fates.note(f"{path}.num_examples", None, "train.train_rows" if "train" in path else "train.test_rows")
-        task = {"kind": "mqar", "variant": "zoology", "vocab": own.pop("vocab_size", 8192)}
-        fates.note(f"{path}.vocab_size", None, "task.vocab")
-        task |= fates.rename(own, TASK, path, "task")
-        task["filler"] = "random" if own.pop("random_non_queries", True) else "blank"
-        fates.note(f"{path}.random_non_queries", None, "task.filler")
+        fate = "train.train_rows" if "train" in path else "train.test_rows"
+        rows.append(fates.take(own, path, "num_examples", fate))
+        vocab = fates.take(own, path, "vocab_size", "task.vocab", 8192)
+        task = {"kind": "mqar", "variant": "zoology", "vocab": vocab, **fates.rename(own, TASK, path, "task")}
+        random = fates.take(own, path, "random_non_queries", "task.filler", True)
+        task["filler"] = "random" if random else "blank"
         fates.rest(own, {}, path)
         tasks.append(task)
     if not tasks:

@@ -40,6 +40,13 @@ class NotEnough(Exception):
         self.answer: Undecided = answer
 
 
+def some(frame: pd.DataFrame, missing: str) -> pd.DataFrame:
+    """The frame, or NotEnough with this message where it has no row."""
+    if frame.empty:
+        raise NotEnough(missing)
+    return frame
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A number and its interval over seeds."""
@@ -77,11 +84,9 @@ def best(
     THRESHOLD it could rise where every run there was still improving when its steps ended, or where the rate is the grid's first
     or last and better than all others by EDGE.
     """
-    known = with_accuracy(runs) if len(runs) else runs
-    if rates is not None and len(known):
-        known = at_rates(known, rates)
-    if known.empty:
-        raise NotEnough(f"no run of {name} has ended")
+    known = with_accuracy(some(runs, f"no run of {name} has ended"))
+    if rates is not None:
+        known = some(at_rates(known, rates), f"no run of {name} has ended")
     lr = best_rate(known)
     there = known.loc[known["train.lr"] == lr]
     values = list(there["accuracy"])
@@ -100,9 +105,7 @@ def window_of(runs: pd.DataFrame, name: str, pooled: Pool | None = None) -> Esti
     given as a detail, shrinks as seeds are added, since one seed that fails takes the mean below the threshold. A window that
     continues beyond the rates tried may have any larger width. By simulation 88 to 92 % of the intervals cover.
     """
-    if runs.empty:
-        raise NotEnough(f"no run of {name} has ended")
-    found = seed_windows(runs)
+    found = seed_windows(some(runs, f"no run of {name} has ended"))
     widths, open_ = [one.decades for one in found], any(one.open_low or one.open_high for one in found)
     low, high = mean_interval(widths, pooled) if any(widths) else (0.0, 0.0)
     of_mean = _window(_by_seed(runs).mean(axis=1)).decades

@@ -31,11 +31,6 @@ Numbers = Callable[[Evidence], pd.DataFrame]
 Shown = Callable[[pd.DataFrame], pd.DataFrame]
 
 
-def no_studies(scale: Scale) -> list[Study]:
-    """No studies: the item needs no training."""
-    return []
-
-
 @cache
 def _grids(studies: Callable[[Scale], list[Study]], scale: Scale) -> tuple[Grid, ...]:
     """Expanding a large grid takes seconds, and items share studies."""
@@ -52,7 +47,7 @@ class Item:
     shows: str
     """What it shows, in one sentence."""
     draw: Draw
-    studies: Callable[[Scale], list[Study]] = no_studies
+    studies: Callable[[Scale], list[Study]] = lambda scale: []
     claims: tuple[Claim, ...] = ()
     differs: Mapping[Scale, str] = field(default_factory=dict)
     """How a scale differs from the paper; what the paper does not state, under `paper`."""

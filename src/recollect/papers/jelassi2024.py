@@ -16,7 +16,7 @@ from recollect.figures.panels import mean_and_range
 from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.examples import curve_table, examples_ratio
 from recollect.papers.item import Item, Paper, lines
-from recollect.papers.judge import Evidence, Scale, claim, where
+from recollect.papers.judge import Claim, Evidence, Scale, where
 from recollect.papers.questions import Finding, at_least, every, exceeds
 from recollect.sources import preset
 from recollect.sources.base import chosen_text
@@ -98,12 +98,9 @@ def _ratio(evidence: Evidence, slow: str, fast: str, query: str = "") -> Estimat
     return replace(found, name=f"{query} {found.name}".strip())
 
 
-@claim("transformers-first")
 def _transformers_first(evidence: Evidence) -> Finding:
-    """Mamba and the LSTM need more examples to copy {PERCENT} of the strings than Transformers with RoPE and hard ALiBi (ratio of
-    medians above 1)"""
     each = product(("mamba", "lstm"), ("rotary", "hard_alibi"))
-    return every(each, lambda two: at_least(_ratio(evidence, *two), MORE))
+    return every(each, lambda slow, fast: at_least(_ratio(evidence, slow, fast), MORE))
 
 
 def _at_twice(evidence: Evidence, name: str) -> Estimate:
@@ -117,28 +114,9 @@ def _at_twice(evidence: Evidence, name: str) -> Estimate:
     return mean_of(rows[column], f"{name}, {twice} letters", pool(samples, bounded=True))
 
 
-@claim("hard-alibi-furthest")
 def _hard_alibi_furthest(evidence: Evidence) -> Finding:
-    """On strings of twice the trained length hard ALiBi exceeds each other model by at least {FURTHER}"""
     best = _at_twice(evidence, "hard_alibi")
     return every(("rotary", "none", "mamba", "lstm"), lambda name: exceeds(best, _at_twice(evidence, name), by=FURTHER))
-
-
-@claim("mamba-needs-more")
-def _mamba_needs_more(evidence: Evidence) -> Finding:
-    """With the query after the sequence Mamba needs more examples than RoPE to reach {PERCENT} (ratio of medians above 1)"""
-    return at_least(_ratio(evidence, "mamba", "rotary", "suffix"), MORE)
-
-
-@claim("prefix-closes-the-gap")
-def _prefix_closes_the_gap(evidence: Evidence) -> Finding:
-    """With the query before the sequence the ratio of Mamba's examples to RoPE's is smaller"""
-    return exceeds(_ratio(evidence, "mamba", "rotary", "suffix"), _ratio(evidence, "mamba", "rotary", "prefix"))
-
-
-def _by_examples(evidence: Evidence) -> pd.DataFrame:
-    """Accuracy against examples."""
-    return curve_table(evidence.curves, named(evidence), TITLES)
 
 
 def _by_length(evidence: Evidence) -> pd.DataFrame:
@@ -154,11 +132,10 @@ def _by_length(evidence: Evidence) -> pd.DataFrame:
 
 def _by_query(evidence: Evidence) -> pd.DataFrame:
     """Accuracy against examples, with the query after and before the sequence."""
-    runs, parts = named(evidence), []
-    for query in ("suffix", "prefix"):
-        inside = runs.loc[runs["task.query"] == query]
-        parts.append(curve_table(evidence.curves, inside, TITLES).assign(query=query))
-    return pd.concat(parts, ignore_index=True)
+    runs = named(evidence)
+    inside = {query: runs.loc[runs["task.query"] == query] for query in ("suffix", "prefix")}
+    tables = [curve_table(evidence.curves, part, TITLES).assign(query=query) for query, part in inside.items()]
+    return pd.concat(tables, ignore_index=True)
 
 
 _COPY_DIFFERS: dict[Scale, str] = {
@@ -178,19 +155,39 @@ _NGRAM_DIFFERS: dict[Scale, str] = {
 }
 COPY_ITEM = Item(
     "copy", "Copying: data efficiency", "Transformers learn to copy from fewer examples than Mamba and an LSTM",
-    lines(_by_examples, "examples", "model", title="Copying", xlabel="training examples", logx=False), copy_studies,
-    (_transformers_first,), _COPY_DIFFERS, ("curves",),
+    lines(
+        lambda e: curve_table(e.curves, named(e), TITLES), "examples", "model", title="Copying", xlabel="training examples",
+        logx=False,
+    ),
+    copy_studies,
+    (
+        Claim("transformers-first", f"Mamba and the LSTM need more examples to copy {PERCENT} of the strings than Transformers "
+              "with RoPE and hard ALiBi (ratio of medians above 1)", _transformers_first),
+    ),
+    _COPY_DIFFERS, ("curves",),
 )  # fmt: skip
 LENGTHS = Item(
     "lengths", "Copying: longer strings", "hard ALiBi copies strings longer than those trained on",
     lines(_by_length, "letters", "model", title="Copying longer strings", xlabel="letters in the string", logx=False),
-    copy_studies, (_hard_alibi_furthest,), _COPY_DIFFERS,
+    copy_studies,
+    (
+        Claim("hard-alibi-furthest", "On strings of twice the trained length hard ALiBi exceeds each other model by at least "
+              f"{FURTHER}", _hard_alibi_furthest),
+    ),
+    _COPY_DIFFERS,
 )  # fmt: skip
 NGRAM_ITEM = Item(
     "ngram", "N-gram lookup: data efficiency", "Mamba needs more examples, less so where the query comes first",
     lines(
         _by_query, "examples", "model", "query", title="N-gram lookup", xlabel="training examples", logx=False, columns=2
     ),
-    ngram_studies, (_mamba_needs_more, _prefix_closes_the_gap), _NGRAM_DIFFERS, ("curves",),
+    ngram_studies,
+    (
+        Claim("mamba-needs-more", f"With the query after the sequence Mamba needs more examples than RoPE to reach {PERCENT} "
+              "(ratio of medians above 1)", lambda e: at_least(_ratio(e, "mamba", "rotary", "suffix"), MORE)),
+        Claim("prefix-closes-the-gap", "With the query before the sequence the ratio of Mamba's examples to RoPE's is smaller",
+              lambda e: exceeds(_ratio(e, "mamba", "rotary", "suffix"), _ratio(e, "mamba", "rotary", "prefix"))),
+    ),
+    _NGRAM_DIFFERS, ("curves",),
 )  # fmt: skip
 PAPER = Paper(NAME, SOURCE.title, (COPY_ITEM, LENGTHS, NGRAM_ITEM), ("tiny", "small", "paper"), SOURCE.unknown)

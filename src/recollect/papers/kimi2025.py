@@ -64,11 +64,6 @@ def _size(runs: pd.DataFrame) -> pd.Series:
     return pd.Series(runs["task.operations" if "task.operations" in runs else "task.length"], dtype=int)
 
 
-def _by_length(evidence: Evidence) -> pd.DataFrame:
-    """Accuracy at the best rate against the length."""
-    return best_lines(evidence.runs.assign(size=_size(evidence.runs)), ["model", "size"])
-
-
 def _longest(evidence: Evidence, mixer: str) -> Estimate:
     runs = evidence.where(model=ModelSpec(mixer=mixer).title)
     return evidence.best(runs.loc[_size(runs) == _size(runs).max()], f"{mixer}, longest rows")
@@ -81,7 +76,11 @@ def _beats(other: str, by: float, evidence: Evidence) -> Finding:
 def _item(what: str, title: str, note: str) -> Item:
     return Item(
         what, title, "accuracy against length: KDA at least as good as Gated DeltaNet, Mamba2 falls behind",
-        lines(_by_length, "size", "model", title=f"Kimi Linear: {what}", xlabel=UNITS[what]), partial(task_studies, what),
+        lines(
+            lambda e: best_lines(e.runs.assign(size=_size(e.runs)), ["model", "size"]), "size", "model",
+            title=f"Kimi Linear: {what}", xlabel=UNITS[what],
+        ),
+        partial(task_studies, what),
         (
             Claim(f"{what}-kda-not-below-gated-deltanet", f"On the longest rows KDA is no more than {NOT_BELOW} below Gated "
                   "DeltaNet", partial(_beats, "gated_deltanet", -NOT_BELOW)),

@@ -186,7 +186,7 @@ def _pool(evidence: Evidence) -> Pool | None:
 
 
 def _solves(mixers: Sequence[str], tasks: Sequence[str], evidence: Evidence) -> Finding:
-    return every(product(mixers, tasks), lambda at: at_least(_accuracy(evidence, *at), SOLVES))
+    return every(product(mixers, tasks), lambda mixer, task: at_least(_accuracy(evidence, mixer, task), SOLVES))
 
 
 def _worse(mixer: str, than: str, task: str, by: float, evidence: Evidence) -> Finding:

@@ -7,13 +7,11 @@ part. A no among k parts that are all at their bounds is wrong up to k times as 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from recollect.analysis.pooled import Interval, difference
 from recollect.papers.estimates import UNDECIDED, Estimate, NotEnough, Undecided
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -74,21 +72,17 @@ def few(share: Estimate) -> Finding:
 
 def all_of(*parts: Part) -> Finding:
     """Yes if all are yes, no if one is no, even if others are undecided; with the numbers of all."""
-    found = [_made(part) for part in parts]
-    answers = {finding.holds for finding in found}
-    return _joined(found, False if False in answers else None if None in answers else True)
+    return _joined(parts, decisive=False)
 
 
 def any_of(*parts: Part) -> Finding:
     """Yes if one is yes, even if others are undecided, no if all are no; with the numbers of all."""
-    found = [_made(part) for part in parts]
-    answers = {finding.holds for finding in found}
-    return _joined(found, True if True in answers else None if None in answers else False)
+    return _joined(parts, decisive=True)
 
 
-def every(things: Iterable[T], test: Callable[[T], Finding]) -> Finding:
-    """`all_of` of a test of each thing; there must be at least one."""
-    parts = [lambda thing=thing: test(thing) for thing in things]
+def every(things: Iterable[Any], test: Callable[..., Finding]) -> Finding:
+    """`all_of` of a test of each thing, of which there must be one; the test of a tuple takes its parts."""
+    parts = [lambda thing=thing: test(*thing) if isinstance(thing, tuple) else test(thing) for thing in things]
     if not parts:
         raise NotEnough("no run that the claim is about has ended")
     return all_of(*parts)
@@ -96,7 +90,7 @@ def every(things: Iterable[T], test: Callable[[T], Finding]) -> Finding:
 
 def not_(finding: Finding) -> Finding:
     """The other answer."""
-    return Finding(None if finding.holds is None else not finding.holds, finding.numbers, finding.note, finding.needs)
+    return replace(finding, holds=None if finding.holds is None else not finding.holds)
 
 
 def _apart(one: Interval, other: Interval) -> Interval:
@@ -133,13 +127,16 @@ def _made(part: Part) -> Finding:
         return Finding(None, note=str(missing), needs=missing.answer)
 
 
-def _joined(findings: list[Finding], holds: bool | None) -> Finding:
-    """The numbers of all findings, the notes of those with the same answer, and the first of what they need."""
+def _joined(parts: Iterable[Part], decisive: bool) -> Finding:
+    """The `decisive` answer where one part has it, else undecided where one is, else the other answer; with the numbers of all,
+    the notes of those with the same answer, and the first of what they need."""
+    findings = [_made(part) for part in parts]
+    answers = {finding.holds for finding in findings}
+    holds = decisive if decisive in answers else None if None in answers else not decisive
     numbers: dict[str, str] = {}
-    notes: dict[str, None] = {}
     for finding in findings:
         numbers |= finding.numbers
-        notes |= {finding.note: None} if finding.note and finding.holds == holds else {}
+    notes = dict.fromkeys(finding.note for finding in findings if finding.note and finding.holds == holds)
     open_: list[Undecided] = [finding.needs for finding in findings if finding.holds is None]
     needs = min(open_, key=UNDECIDED.index) if open_ else "needs more seeds"
     return Finding(holds, numbers, "; ".join(notes), needs)

@@ -254,15 +254,8 @@ def _markdown(records: list[Record], paper: Paper) -> str:
         why = f"reason: {record['reason']}" if record.get("reason") else ""
         noted = " -- ".join(filter(None, (numbers, record["note"], why)))
         runs = f"{record['runs']} of {record['asked']}"
-        cells = (
-            record["item"],
-            record["says"],
-            f"**{record['answer']}**",
-            noted,
-            record["scale"],
-            runs,
-            record["seeds"],
-        )
+        shown = {**record, "answer": f"**{record['answer']}**", "numbers": noted, "runs": runs}
+        cells = [shown[name] for name in ("item", "says", "answer", "numbers", "scale", "runs", "seeds")]
         lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
     lines += ["", "Made by:", "", *dict.fromkeys(map(_made_by, records))]
     return "\n".join(lines) + "\n"

@@ -17,7 +17,7 @@ from recollect.analysis.window import THRESHOLD, ZOOLOGY_RATES
 from recollect.inspect.sizes import state_sizes
 from recollect.papers.estimates import Estimate, mean_of
 from recollect.papers.item import Item, Paper, best_lines, lines
-from recollect.papers.judge import Evidence, Scale, claim
+from recollect.papers.judge import Claim, Evidence, Scale, claim
 from recollect.papers.questions import Finding, at_least, every, exceeds
 from recollect.sources.zoology2024 import SOURCE
 from recollect.study.spec import Study
@@ -112,9 +112,7 @@ def _by_width(evidence: Evidence) -> pd.DataFrame:
     return table.assign(panel=[f"({row['task.length']}, {row['task.pairs']})" for _, row in table.iterrows()])
 
 
-@claim("attention-solves")
 def _attention_solves(evidence: Evidence) -> Finding:
-    """2-layer attention reaches {THRESHOLD} at every width and setting"""
     found = [
         evidence.best(rows, f"attention, {at['task.length']} tokens, width {at['model.width']}")
         for at, rows in groups(evidence.where(**{"model.mixer": "attention"}), ["task.length", "model.width"])
@@ -122,9 +120,7 @@ def _attention_solves(evidence: Evidence) -> Finding:
     return every(found, lambda one: at_least(one, THRESHOLD))
 
 
-@claim("gated-fall-short")
 def _gated_fall_short(evidence: Evidence) -> Finding:
-    """In the longest setting at the smallest width, attention is at least {BETTER} better than each of H3, Hyena and RWKV"""
     length, width = max(evidence.runs["task.length"]), min(evidence.runs["model.width"])
 
     def accuracy(kind: str) -> Estimate:
@@ -139,7 +135,13 @@ FIG2 = Item(
         _by_width, "model.width", "model.mixer", "panel", title="Zoology, figure 2: accuracy against width", xlabel="width",
         columns=4,
     ),
-    fig2_studies, (_attention_solves, _gated_fall_short), LESS,
+    fig2_studies,
+    (
+        Claim("attention-solves", f"2-layer attention reaches {THRESHOLD} at every width and setting", _attention_solves),
+        Claim("gated-fall-short", "In the longest setting at the smallest width, attention is at least "
+              f"{BETTER} better than each of H3, Hyena and RWKV", _gated_fall_short),
+    ),
+    LESS,
 )  # fmt: skip
 
 
@@ -162,11 +164,6 @@ def _with_state(evidence: Evidence) -> pd.DataFrame:
     tests = [name for name in runs if name.startswith("final.tests.") and name.endswith(".accuracy")]
     accuracy = runs[tests].mean(axis=1) if tests else runs["accuracy"]
     return runs.assign(state=runs["id"].map(sizes.get), accuracy=accuracy)
-
-
-def _by_state(evidence: Evidence) -> pd.DataFrame:
-    """Accuracy against state size, a line per mixer, widths along it."""
-    return best_lines(_with_state(evidence), ["model", "model.width", "state"])
 
 
 @claim("more-state-recalls-better")
@@ -199,8 +196,8 @@ def _attention_leads(evidence: Evidence) -> Finding:
 TRADEOFF = Item(
     "tradeoff", "Recall against state size", "over recurrent models and widths, more state goes with better recall",
     lines(
-        _by_state, "state", "model", title="Recall against state size",
-        xlabel="elements of recurrent state after the longest row",
+        lambda e: best_lines(_with_state(e), ["model", "model.width", "state"]), "state", "model",
+        title="Recall against state size", xlabel="elements of recurrent state after the longest row",
     ),
     tradeoff_studies, (_rises_with_state, _attention_leads),
     {scale: f"{text} {BASED_LESS}" for scale, text in MIXTURE_LESS.items()},

@@ -84,23 +84,14 @@ class Probe:
 
     def to_json(self) -> str:
         """All of it as JSON, for a program to read."""
-        about = {
-            "mixer": self.mixer,
-            "passed": self.passed,
-            "missed": self.missed,
-            "failed": self.outcome.failed if self.outcome else {},
-            "rules": [asdict(rule) for rule in self.rules],
-            "tasks": [
-                {
-                    "setting": asdict(one.setting),
-                    "study": one.study,
-                    "sentences": one.sentences,
-                    "pictures": [str(path) for path in one.pictures],
-                    "models": [{name: finite(row[name]) for name in SHOWN} for row in one.records],
-                }
-                for one in self.tasks
-            ],
-        }
+        tasks = [
+            {"setting": asdict(one.setting), "study": one.study, "sentences": one.sentences,
+             "pictures": [str(path) for path in one.pictures],
+             "models": [{name: finite(row[name]) for name in SHOWN} for row in one.records]} for one in self.tasks
+        ]  # fmt: skip
+        failed = self.outcome.failed if self.outcome else {}
+        about = {"mixer": self.mixer, "passed": self.passed, "missed": self.missed, "failed": failed,
+                 "rules": [asdict(rule) for rule in self.rules], "tasks": tasks}  # fmt: skip
         return json.dumps(about, indent=1, allow_nan=False)
 
     def __repr__(self) -> str:

@@ -46,9 +46,9 @@ def _select(choice: Choice) -> str:
 
 def run_heads(runs: dict[str, list[Any]], several: bool) -> str:
     """The heads of the table of runs, which say what field each column shows, and which are of numbers."""
-    first = ("id", *(["study"] if several else []), "configuration")
-    shown = [name for name in dict.fromkeys((*first, *runs)) if name in runs and name not in _INTERNAL]
-    shown = [name for name in shown if several or name != "study"]
+    hidden = _INTERNAL if several else (*_INTERNAL, "study")
+    first = dict.fromkeys(("id", "study", "configuration", *runs))
+    shown = [name for name in first if name in runs and name not in hidden]
     return "".join(
         heading(plain(name), f' data-field="{escape(name)}"{" class=number" if _numbers(runs[name]) else ""}')
         for name in shown

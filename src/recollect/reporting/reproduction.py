@@ -71,15 +71,12 @@ def _item(folder: Path, name: str, item: Item | None, scale: Any) -> dict[str, A
     )
     drawings = [path for ending in _TYPES if (path := folder / f"{name}{ending}").is_file()]
     small = [path for path in drawings if path.stat().st_size <= LARGE] or drawings[::-1]
+    uris = [f"data:{_TYPES[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}" for path in small[:1]]
     numbers = folder / f"{name}.csv"
     return {
-        "name": name, "title": name, **known_fields, "picture": _data_uri(small[0]) if small else None,
+        "name": name, "title": name, **known_fields, "picture": uris[0] if uris else None,
         "numbers": _numbers(numbers) if numbers.is_file() else None,
     }  # fmt: skip
-
-
-def _data_uri(path: Path) -> str:
-    return f"data:{_TYPES[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 def _numbers(path: Path) -> dict[str, Any] | None:

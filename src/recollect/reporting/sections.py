@@ -50,18 +50,13 @@ def configurations_section(rows: list[dict[str, Any]], threshold: float, several
             cell(row["parameters"]), cell(row["runs"]), cell(row["diverged"], str(row["diverged"] or "")),
         ]  # fmt: skip
 
-    body = [cells(row) for row in rows]
-    filled = [
-        place for place in range(len(_HEADS)) if any(each[place][0] for each in body)
-    ]  # a column that is empty says nothing
-    heads, body = [_HEADS[place] for place in filled], [[each[place] for place in filled] for each in body]
     attributes = [f'data-study="{escape(row["study"])}"' for row in rows]
     note = f"At each one's best learning rate. Window: decades of learning rate with a mean accuracy of at least {threshold:g}."
     if any("decades" in row for row in rows) and not any("interval_low" in row for row in rows):
         note += " Intervals over seeds are left out: there are too many runs."
     return (
         f'<section id="configurations"><h2>Configurations</h2><p class="soft">{note}</p>'
-        f"{table(heads, body, attributes, 'Configurations')}</section>"
+        f"{table(_HEADS, map(cells, rows), attributes, 'Configurations')}</section>"
     )
 
 

@@ -53,6 +53,7 @@ class Live:
     """Some stores and the shipped atlas. A study is known by its title: its name, and that of its store if there are several."""
 
     def __init__(self, paths: Sequence[Path]):
+        self.paths = list(paths)
         names = [path.name for path in paths]
         labels = [name if names.count(name) == 1 else str(path) for path, name in zip(paths, names, strict=True)]
         several = len(paths) > 1
@@ -60,11 +61,6 @@ class Live:
         self._lock = threading.RLock()
         self._seen: dict[tuple[str, ...], deque[tuple[float, int]]] = {}
         self._offered: dict[tuple[str, ...], tuple[Any, dict[str, Choice]]] = {}
-
-    @property
-    def paths(self) -> list[Path]:
-        """The stores."""
-        return [watched.path for watched in self._stores]
 
     def version(self) -> str:
         """A text that changes when a store does."""

@@ -64,6 +64,8 @@ class View(ABC):
     """How an HTML page draws it: `lines`, `grid` and `parallel` are drawn anew from the table `source` whenever something is
     chosen; of any other view the page holds one figure for each option of its first choice."""
     source: ClassVar[str] = "runs"
+    about: ClassVar[str] = ""
+    """What a reader has to know to read it; `{threshold}` stands for the accuracy that counts as solved."""
 
     @abstractmethod
     def choices(self, frames: Frames) -> list[Choice]:
@@ -79,7 +81,7 @@ class View(ABC):
 
     def caption(self, frames: Frames) -> str:
         """What a reader has to know to read it."""
-        return ""
+        return self.about.format(threshold=frames.threshold)
 
     def chosen(self, frames: Frames, asked: Mapping[str, Any]) -> dict[str, str]:
         """Every choice: what was asked, or its default. What is not offered is refused, where there is something to draw."""

@@ -9,6 +9,10 @@ class BestRate(Scaling):
     """The best learning rate against a size."""
 
     title = "Best learning rate"
+    about = (
+        "The learning rate with the highest mean accuracy on validation rows, of each configuration. Band: lowest to highest "
+        "where a point stands for several configurations."
+    )
 
     def choices(self, frames: Frames) -> list[Choice]:
         found = {choice.name: choice for choice in super().choices(frames)}
@@ -21,9 +25,3 @@ class BestRate(Scaling):
             "rate": Choice("rate", RATES.label, {"best": RATES.options["best"]}, "best"),
         }  # fmt: skip
         return list((found | changed).values())
-
-    def caption(self, frames: Frames) -> str:
-        return (
-            "The learning rate with the highest mean accuracy on validation rows, of each configuration. Band: lowest to highest "
-            "where a point stands for several configurations."
-        )

@@ -20,6 +20,10 @@ class Curves(View):
     needs = ("runs", "curves")
     kind = "lines"
     source = "curves"
+    about = (
+        "Measured on validation rows during training. Line: mean; band: lowest to highest run. A run that ended early keeps "
+        "its last value up to the last step of its line."
+    )
 
     def choices(self, frames: Frames) -> list[Choice]:
         if frames.curves.empty or frames.runs.empty:
@@ -49,12 +53,6 @@ class Curves(View):
 
     def draw(self, table: Frame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
         return line_figure(table, linear(chosen), chosen["x"], chosen["y"], single=chosen["show"] == "runs")
-
-    def caption(self, frames: Frames) -> str:
-        return (
-            "Measured on validation rows during training. Line: mean; band: lowest to highest run. A run that ended early keeps "
-            "its last value up to the last step of its line."
-        )
 
 
 def at_rate(runs: Frame, rate: str) -> Frame:

@@ -17,6 +17,7 @@ class Heatmap(View):
 
     title = "Heatmap"
     kind = "grid"
+    about = f"Mean over the runs of a cell; blank: no run. At most {SIZE} rows and columns."
 
     def choices(self, frames: Frames) -> list[Choice]:
         fields = [] if frames.runs.empty else groupings(frames.runs)
@@ -39,9 +40,6 @@ class Heatmap(View):
 
     def draw(self, table: Frame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
         return grid_figure(table, chosen["x"], chosen["lines"], plain(chosen["y"]), is_share(chosen["y"]))
-
-    def caption(self, frames: Frames) -> str:
-        return f"Mean over the runs of a cell; blank: no run. At most {SIZE} rows and columns."
 
 
 def order(value: object) -> tuple:

@@ -12,6 +12,7 @@ class Mixing(View):
 
     title = "Mixing matrices"
     needs = ("mixing",)
+    about = "How much a token (row) reads of each earlier one (column), in one row of the task: mean over heads or channels."
 
     def choices(self, frames: Frames) -> list[Choice]:
         if frames.mixing.empty:
@@ -26,6 +27,3 @@ class Mixing(View):
     def draw(self, table: Frame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
         figure = grid_figure(table, "reads", "token", "size", False).update_traces(xgap=0, ygap=0)
         return figure.update_yaxes(scaleanchor="x", constrain="domain").update_xaxes(constrain="domain")
-
-    def caption(self, frames: Frames) -> str:
-        return "How much a token (row) reads of each earlier one (column), in one row of the task: mean over heads or channels."

@@ -19,6 +19,7 @@ class Parallel(View):
 
     title = "Parallel coordinates"
     kind = "parallel"
+    about = "A line per run. Drag along an axis to keep some runs, click it to keep all again; drag a name to move its axis."
 
     def choices(self, frames: Frames) -> list[Choice]:
         if frames.runs.empty or not varying(frames.runs):
@@ -41,9 +42,6 @@ class Parallel(View):
         axes = [axis(table[name], name, name == y) for name in table.columns[1:]]
         figure = go.Figure(go.Parcoords(dimensions=axes, line=line, customdata=table["id"]))
         return figure.update_layout(margin=MARGIN)
-
-    def caption(self, frames: Frames) -> str:
-        return "A line per run. Drag along an axis to keep some runs, click it to keep all again; drag a name to move its axis."
 
 
 def axis(values: Frame, name: str, measured: bool) -> dict:

@@ -15,6 +15,7 @@ class Scaling(View):
 
     title = "Accuracy against size"
     kind = "lines"
+    about = "Line: mean; band: lowest to highest run. Each configuration at its own best rate unless all are asked for."
 
     def choices(self, frames: Frames) -> list[Choice]:
         found = [] if frames.runs.empty else [name for name in axes(frames.runs) if name != "train.lr"]
@@ -32,8 +33,3 @@ class Scaling(View):
 
     def draw(self, table: Frame, frames: Frames, chosen: dict[str, str]) -> go.Figure:
         return line_figure(table, chosen, chosen["x"], chosen["y"])
-
-    def caption(self, frames: Frames) -> str:
-        return (
-            "Line: mean; band: lowest to highest run. Each configuration at its own best rate unless all are asked for."
-        )

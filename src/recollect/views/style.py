@@ -81,20 +81,16 @@ def set_theme(figure: go.Figure, theme: str, title: str = "") -> go.Figure:
     faint = 0.14 if sum(bool(trace.fill) for trace in traces if "fill" in trace) <= FEW else 0.07
     for trace in traces:
         if isinstance(trace.meta, dict) and "colour" in trace.meta:
-            paint(trace, palette[trace.meta["colour"]], faint)
+            colour = palette[trace.meta["colour"]]
+            if trace.fill:  # a band
+                trace.fillcolor = "rgba({},{},{},{})".format(*_rgb(colour), faint)
+            else:
+                trace.update(line_color=colour, marker_color=colour)
     if title:
         figure.update_layout(
             title={"text": html.escape(title, quote=False), "x": 0.01, "font": {"size": 16}}, margin={"t": 48}
         )
     return figure
-
-
-def paint(trace: Any, colour: str, faint: float) -> None:
-    """Give a trace its colour, a band the faint one."""
-    if trace.fill:
-        trace.fillcolor = "rgba({},{},{},{})".format(*_rgb(colour), faint)
-    else:
-        trace.update(line_color=colour, marker_color=colour)
 
 
 def _rgb(colour: str) -> tuple[int, int, int]:

@@ -22,6 +22,7 @@ class Tags(View):
     needs = ("runs", "slices")
     kind = "lines"
     source = "tags"
+    about = "Share of right answers by a tag of the task, all seeds at the configuration's best learning rate taken together."
 
     def choices(self, frames: Frames) -> list[Choice]:
         if frames.slices.empty or frames.runs.empty:
@@ -51,9 +52,6 @@ class Tags(View):
             return grid_figure(matrix, chosen["tag"], "step", "accuracy", True)
         figure = line_figure(table, linear(chosen), chosen["tag"], "accuracy")
         return figure.update_traces(hovertemplate="<b>%{fullData.name}</b><br>%{x}: <b>%{y:.4g}</b><extra></extra>")
-
-    def caption(self, frames: Frames) -> str:
-        return "Share of right answers by a tag of the task, all seeds at the configuration's best learning rate taken together."
 
 
 def tag_table(runs: Frame, slices: Frame) -> Frame:

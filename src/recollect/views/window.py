@@ -21,6 +21,10 @@ class Window(View):
 
     title = "Learning-rate window"
     kind = "lines"
+    about = (
+        "Line: mean; band: lowest to highest run. Bars under the curves: the windows, where the mean is at least "
+        "{threshold:g}; dotted: the four rates of Zoology. A run that diverged before it was measured counts as 0."
+    )
 
     def choices(self, frames: Frames) -> list[Choice]:
         if frames.runs.empty or frames.runs["train.lr"].nunique() < 2:
@@ -41,12 +45,6 @@ class Window(View):
         if chosen["lines"] == "configuration":
             _add_bars(figure, table, frames.threshold)
         return figure
-
-    def caption(self, frames: Frames) -> str:
-        return (
-            f"Line: mean; band: lowest to highest run. Bars under the curves: the windows, where the mean is at least "
-            f"{frames.threshold:g}; dotted: the four rates of Zoology. A run that diverged before it was measured counts as 0."
-        )
 
 
 def rules(rates: Frame, threshold: float) -> list[dict[str, Any]]:

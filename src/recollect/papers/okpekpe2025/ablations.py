@@ -84,11 +84,10 @@ def _solves(name: str, evidence: Evidence) -> Finding:
 
 
 def _fails(name: str, evidence: Evidence) -> Finding:
-    found = cells(evidence.where(model=name, layers=1))
-    return every(
-        found,
-        lambda at: at_most(evidence.best(found[at], f"{MODELS[name][0]} {at}"), ONE_PAIR[1] / pairs(found[at])),
-    )
+    def fails(at: str, rows: pd.DataFrame) -> Finding:
+        return at_most(evidence.best(rows, f"{MODELS[name][0]} {at}"), ONE_PAIR[1] / pairs(rows))
+
+    return every(cells(evidence.where(model=name, layers=1)).items(), fails)
 
 
 def _claims(titles: list[str]) -> tuple[Claim, ...]:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pandas as pd
 import safetensors.torch
 
-from recollect.analysis.rates import at_best_rate
+from recollect.analysis.rates import at_best
 from recollect.figures.panels import mean_and_range
 from recollect.inspect.mixing import decay_rate, distance_profiles
 from recollect.models.model import Model, build
-from recollect.papers.estimates import Estimate, NotEnough, mean_of
+from recollect.papers.estimates import Estimate, mean_of, some
 from recollect.papers.item import Item, lines
 from recollect.papers.judge import Evidence, claims
 from recollect.papers.okpekpe2025.cells import PRINTED, widest
@@ -31,12 +31,8 @@ def measure(evidence: Evidence, runs: list[RunSpec], device: str) -> pd.DataFram
     """Profiles at the start and the end of training, of each model at its largest width and best rate."""
     by_id, frames = {run.id: run for run in runs}, []
     for name in NEWER:
-        some = evidence.runs.loc[evidence.runs["model"] == name]
-        if some.empty:
-            continue
-        some = widest(some)
-        rate = at_best_rate(some, ["model"])["lr"].iloc[0]
-        chosen = [by_id[id] for id in some.loc[some["train.lr"] == rate, "id"]]
+        own = widest(evidence.runs.loc[evidence.runs["model"] == name])
+        chosen = [by_id[id] for id in own.loc[at_best(own, ["model"]), "id"]]
         for run, start, end in before_and_after(chosen, device):
             tokens = run.task.for_test().batch(run.train.seed, "test", ROWS).tokens
             for when, model in (("start", start), ("end", end)):
@@ -51,13 +47,11 @@ def before_and_after(runs: list[RunSpec], device: str = "cpu") -> Iterator[tuple
     for cohort in pack(runs, GPU_COHORT if device.startswith("cuda") else CPU_COHORT):
         for event in train(cohort, device, every=float("inf"), weights=True):
             if isinstance(event, Ended) and event.weights is not None:
-                start, end = (_model(event.run) for _ in range(2))
+                run = event.run
+                shape = run.model, run.task.vocabulary, run.row_length
+                start, end = (build(*shape, run.train.seed).eval() for _ in range(2))
                 end.load_state_dict(safetensors.torch.load(event.weights), strict=False)  # buffers are not stored
-                yield event.run, start, end
-
-
-def _model(run: RunSpec) -> Model:
-    return build(run.model, run.task.vocabulary, run.row_length, run.train.seed).eval()
+                yield run, start, end
 
 
 def _numbers(evidence: Evidence) -> pd.DataFrame:
@@ -74,10 +68,9 @@ def _numbers(evidence: Evidence) -> pd.DataFrame:
 
 def _rate(evidence: Evidence, name: str, when: str) -> Estimate:
     found = evidence.measured
-    some = found.loc[(found["model"] == name) & (found["when"] == when)] if len(found) else found
-    if some.empty:
-        raise NotEnough(f"no mixing matrix of {name}")
-    profiles = some.pivot_table(index="seed", columns="distance", values="size", aggfunc="mean")  # one row per seed
+    own = found.loc[(found["model"] == name) & (found["when"] == when)] if len(found) else found
+    own = some(own, f"no mixing matrix of {name}")
+    profiles = own.pivot_table(index="seed", columns="distance", values="size", aggfunc="mean")  # one row per seed
     return mean_of([decay_rate(profile) for profile in profiles.to_numpy(float)], f"{name}: nats per token")
 
 

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from recollect.analysis.window import THRESHOLD
-from recollect.papers.estimates import Estimate, NotEnough
+from recollect.papers.estimates import Estimate, NotEnough, some
 from recollect.papers.item import Item, lines
 from recollect.papers.judge import Claim, Evidence, Scale, claim
 from recollect.papers.okpekpe2025 import settings
@@ -57,8 +57,7 @@ def _not_the_parameters(evidence: Evidence) -> Finding:
     wide = widest(evidence.where(model="attention", layers=1))
     deep = evidence.where(model="attention", layers=2)
     deep = deep.loc[deep["parameters"] < wide["parameters"].iloc[0]]
-    if deep.empty:
-        raise NotEnough("no 2-layer attention has fewer parameters than the widest 1-layer one")
+    deep = some(deep, "no 2-layer attention has fewer parameters than the widest 1-layer one")
     shallow = evidence.best(wide, "attention, 1 layer")
     found = best_in_cells(evidence, deep, "attention, 2 layers,")
     return any_of(*(exceeds(best, shallow, by=DEPTH_GAIN) for best in found))
@@ -99,8 +98,7 @@ def depth_studies(scale: Scale) -> list[Study]:
 def _more_adds_nothing(evidence: Evidence) -> Finding:
     """More than 2 layers bring less than {ADDS} over 2, for every model and depth that is trained as well as 2"""
 
-    def adds_nothing(at: tuple[str, int]) -> Finding:
-        name, layers = at
+    def adds_nothing(name: str, layers: int) -> Finding:
         two, deeper = (evidence.best(evidence.where(model=name, layers=n), f"{name}, {n} layers") for n in (2, layers))
         if exceeds(two, deeper, by=ADDS).holds:
             raise NotEnough(f"{deeper.name} is worse ({deeper}): it was not trained well", "needs longer training")

@@ -82,8 +82,8 @@ def _is_narrow(name: str, evidence: Evidence) -> Finding:
     best = {at: evidence.best(rows, f"{name} {at}: best accuracy") for at, rows in found.items()}
     solved = {at: at_least(one, THRESHOLD) for at, one in best.items()}
 
-    def narrow(at: str) -> Finding:
-        return any_of(at_most(evidence.window(found[at], f"{name} {at}: decades"), NARROW), not_(solved[at]))
+    def narrow(at: str, rows: pd.DataFrame) -> Finding:
+        return any_of(at_most(evidence.window(rows, f"{name} {at}: decades"), NARROW), not_(solved[at]))
 
     def solves() -> Finding:
         some = any_of(*solved.values())
@@ -92,21 +92,19 @@ def _is_narrow(name: str, evidence: Evidence) -> Finding:
             raise NotEnough(f"{name} solves in no setting that was tried ({highest})", "not seen at this scale")
         return some
 
-    return all_of(every(found, narrow), solves)
+    return all_of(every(found.items(), narrow), solves)
 
 
 @claims("{name}-recalls-nothing", _OWN, _OWN)
 def _recalls_nothing(name: str, evidence: Evidence) -> Finding:
     """At half of the rates or more, 2-layer {name} recalls no more than one pair in K (at most {NOTHING} / K)"""
-    found = cells(evidence.where(model=name, layers=2))
 
-    def share(at: str) -> Finding:
-        runs = found[at]
+    def share(at: str, runs: pd.DataFrame) -> Finding:
         nothing = runs.assign(nothing=runs["accuracy"].fillna(0.0) <= NOTHING / pairs(runs))
         shares = [float(np.mean(rows["nothing"].to_numpy(bool))) for _, rows in nothing.groupby("train.seed")]
         return at_least(mean_of(shares, f"{name} {at}: share of rates at one pair or less"), 0.5)
 
-    return every(found, share)
+    return every(cells(evidence.where(model=name, layers=2)).items(), share)
 
 
 @claims("zoology-misses-{name}", _OWN, printed(in_each=True))

@@ -17,18 +17,8 @@ from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.item import Draw, Drawing, Item
 from recollect.papers.judge import Claim, Evidence, Scale, claim
 from recollect.papers.questions import Finding, all_of, at_least, at_most, every, exceeds, not_
-from recollect.papers.retrievit2026.settings import (
-    FIVE,
-    FOUR,
-    SETTINGS,
-    TITLES,
-    Models,
-    Trained,
-    at_scale,
-    blocks,
-    differs,
-    studies,
-)
+from recollect.papers.retrievit2026 import settings
+from recollect.papers.retrievit2026.settings import Models, Trained, at_scale, blocks, differs, studies
 from recollect.papers.retrievit2026.view import learnt, of, rows_of, view
 from recollect.study.spec import Study
 
@@ -77,8 +67,8 @@ def draw_errors(title: str, models: Models, queries: Sequence[str], evidence: Ev
     runs = view(evidence)
     runs = runs.loc[runs["name"].isin(at_scale(models, evidence.scale)) & runs["task.query"].isin(queries)]
     table = measures(evidence, runs)
-    order = list(TITLES.values())
-    table = table.assign(model=[TITLES[name] for name in table["name"]])
+    order = list(settings.TITLES.values())
+    table = table.assign(model=[settings.TITLES[name] for name in table["name"]])
     table = table.sort_values("model", key=lambda column: column.map(order.index), kind="stable")
     found = mean_and_range(table, ["model", "query", "segments"], "error")
     drawn = found.assign(**{name: found[name].clip(lower=FLOOR) for name in ("mean", "low", "high")})
@@ -97,9 +87,9 @@ def draw_preferences(title: str, models: Models, evidence: Evidence, caption: st
     for query, name in product(QUERIES, names):
         inside = runs.loc[(runs["name"] == name) & (runs["task.query"] == query), "id"]
         if len(slices := rows_of(evidence.slices, inside)):
-            cells[query, TITLES[name]] = preference_matrix(slices)
+            cells[query, settings.TITLES[name]] = preference_matrix(slices)
     figure = heatmaps_figure(
-        cells, QUERIES, [TITLES[name] for name in names], title=title, caption=caption, xlabel="segment",
+        cells, QUERIES, [settings.TITLES[name] for name in names], title=title, caption=caption, xlabel="segment",
         ylabel="segments s", value="preference rate", write=True,
     )  # fmt: skip
     return figure, long_table(cells, ("segments", "segment"), "preference")
@@ -111,7 +101,7 @@ def _studies(queries: Sequence[str], references: bool, interleaved: bool, scale:
     for query in queries[:1] if few else queries:
         task = "suffix-99" if query == "suffix" else "prefix-99"
         if references:
-            found += studies(f"{task}-two" if few else task, scale, task, ("RoPE", "M2") if few else FIVE)
+            found += studies(f"{task}-two" if few else task, scale, task, ("RoPE", "M2") if few else settings.FIVE)
         if interleaved:
             found += studies(f"{query}-blocks-99", scale, task, blocks(scale))
     return found
@@ -144,7 +134,7 @@ def _prefix_harder(evidence: Evidence) -> Finding:
 
 def _all_ratios_low(evidence: Evidence) -> Finding:
     each = product(blocks(evidence.scale), ("RoPE", "M2"))
-    return every(each, lambda two: exceeds(_error(evidence, two[1]), _error(evidence, two[0])))
+    return every(each, lambda block, other: exceeds(_error(evidence, other), _error(evidence, block)))
 
 
 @claim("F3-recency")
@@ -161,7 +151,7 @@ def _recency(evidence: Evidence) -> Finding:
 def _two_stream(evidence: Evidence) -> Finding:
     """With the query before the sequence two-stream takes the last segment less often than Mamba2, and more often than in an
     even choice (in 1/s of its matches), {LEARNT}"""
-    even = float(np.mean([1 / s for s in SETTINGS[evidence.scale].segments]))
+    even = float(np.mean([1 / s for s in settings.SETTINGS[evidence.scale].segments]))
     return all_of(
         lambda: exceeds(measure(evidence, "M2", "prefix", "last"), measure(evidence, "2S-M2", "prefix", "last")),
         lambda: at_least(measure(evidence, "2S-M2", "prefix", "last_of_matched"), even + BIAS),
@@ -170,7 +160,7 @@ def _two_stream(evidence: Evidence) -> Finding:
 
 def _even(models: Models, evidence: Evidence) -> Finding:
     each = product(at_scale(models, evidence.scale), QUERIES)
-    return every(each, lambda at: at_most(measure(evidence, *at, "uneven"), EVEN))
+    return every(each, lambda name, query: at_most(measure(evidence, name, query, "uneven"), EVEN))
 
 
 _EVENLY = f"choose evenly (half the sum of |share - 1/s| at most {EVEN}), suffix and prefix, {LEARNT}"
@@ -182,7 +172,7 @@ def _item(name: str, title: str, shows: str, draw: Draw, trained: Trained, *clai
 
 FIG5 = _item(
     "fig5", "Duplicate queries: error rates, suffix", "the interleaved hybrid has the lowest error rate",
-    partial(draw_errors, "Duplicate queries, suffix", FOUR, ("suffix",)), partial(_studies, ("suffix",), True, False),
+    partial(draw_errors, "Duplicate queries, suffix", settings.FOUR, ("suffix",)), partial(_studies, ("suffix",), True, False),
     Claim("F3-interleaved-lowest", "The error rate, averaged over s, of interleaved 1:1 Mamba2 is below those of RoPE, Mamba2 "
           f"and two-stream Mamba2, {LEARNT}", partial(_interleaved_lowest, "suffix")),
     Claim("F3-mamba2-misses", f"The error rate of Mamba2, averaged over s, is at least {MISSES} above those of RoPE and both "
@@ -191,7 +181,7 @@ FIG5 = _item(
 )  # fmt: skip
 FIG14 = _item(
     "fig14", "Duplicate queries: error rates, suffix and prefix", "prefix errors exceed suffix errors except for interleaved",
-    partial(draw_errors, "Duplicate queries, suffix and prefix", FOUR, QUERIES), partial(_studies, QUERIES, True, False),
+    partial(draw_errors, "Duplicate queries, suffix and prefix", settings.FOUR, QUERIES), partial(_studies, QUERIES, True, False),
     _prefix_harder,
     Claim("F3-interleaved-lowest-prefix", "With the query before the sequence, interleaved 1:1 has the lowest error rate of the "
           f"four, {LEARNT}", partial(_interleaved_lowest, "prefix")),
@@ -204,7 +194,7 @@ FIG15 = _item(
 )  # fmt: skip
 FIG6 = _item(
     "fig6", "Duplicate queries: preferences", "Mamba2 takes the last segment, Transformers and interleaved choose evenly",
-    partial(draw_preferences, "Preference rates", FOUR), partial(_studies, QUERIES, True, False),
+    partial(draw_preferences, "Preference rates", settings.FOUR), partial(_studies, QUERIES, True, False),
     _recency, Claim("F3-even", f"RoPE and interleaved 1:1 {_EVENLY}", partial(_even, ("RoPE", "HI-M2-1"))), _two_stream,
 )  # fmt: skip
 FIG16 = _item(

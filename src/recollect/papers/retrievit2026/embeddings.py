@@ -14,12 +14,12 @@ import pandas as pd
 
 from recollect.analysis.embeddings import pca, spiral
 from recollect.figures.grids import scatter_figure
-from recollect.papers.estimates import Estimate, NotEnough, mean_of, share_of
+from recollect.papers.estimates import Estimate, NotEnough, share_of
 from recollect.papers.item import Drawing, Item
 from recollect.papers.judge import Claim, Evidence, claims
 from recollect.papers.questions import Finding, exceeds, few, most
 from recollect.papers.retrievit2026.settings import M2_BLOCKS, TITLES, TRANSFORMERS, differs, studied
-from recollect.papers.retrievit2026.view import HALF, best_learnt, each, learnt, of, pooled, rows_of, view
+from recollect.papers.retrievit2026.view import HALF, best_learnt, each, learnt, mean_over_seeds, of, rows_of, view
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
 """Shares of training at which embeddings are shown."""
@@ -85,11 +85,9 @@ def over_seeds(
 ) -> Estimate:
     """A measure of the embeddings of the runs that have learnt, with a variance that the item's models share; `options` are
     those of `learnt_embeddings`."""
-
-    def values(of: str) -> list[float]:
-        return [what(x) for x in learnt_embeddings(evidence, of, **options)]
-
-    return mean_of(values(name), label, pooled(evidence, values))
+    return mean_over_seeds(
+        evidence, name, lambda of: [what(x) for x in learnt_embeddings(evidence, of, **options)], label
+    )
 
 
 def _spirals(evidence: Evidence, name: str, share: float = 1.0) -> Estimate:

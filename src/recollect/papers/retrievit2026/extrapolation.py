@@ -16,20 +16,8 @@ from recollect.papers.examples import examples_needed, ratio_of
 from recollect.papers.item import Item, lines, table
 from recollect.papers.judge import Claim, Evidence, Scale, Test, where
 from recollect.papers.questions import Finding, all_of, any_of, at_least, at_most, between, every, exceeds, within
-from recollect.papers.retrievit2026.settings import (
-    CONTROLLED,
-    FIVE,
-    M2_HYBRIDS,
-    SETTINGS,
-    SSMS,
-    TITLES,
-    Models,
-    TaskName,
-    blocks,
-    differs,
-    studied,
-    study,
-)
+from recollect.papers.retrievit2026 import settings
+from recollect.papers.retrievit2026.settings import Models, TaskName, blocks, differs, studied, study
 from recollect.papers.retrievit2026.view import VARIANT, each, learnt, of, view
 from recollect.study.spec import Study
 
@@ -43,7 +31,7 @@ TRAINED = f"after training to at least {THRESHOLD} at the trained length"
 
 def length_column(scale: Scale, length: int) -> str:
     """The column of a table of runs that has the accuracy at a length."""
-    place = SETTINGS[scale].lengths.index(length)
+    place = settings.SETTINGS[scale].lengths.index(length)
     return f"final.tests.{place - 1}.accuracy" if place else "accuracy"
 
 
@@ -52,7 +40,7 @@ def accuracy_at(
 ) -> Estimate:
     """Accuracy at a multiple of the trained length, of the runs that have learnt the task; `relative`: over that at the trained
     length."""
-    lengths = SETTINGS[evidence.scale].lengths
+    lengths = settings.SETTINGS[evidence.scale].lengths
     rows = learnt(of(evidence, name, query=query, **values), f"{name} ({query})")
     length = min(lengths, key=lambda tried: abs(tried - times_longer * lengths[0]))
     column = length_column(evidence.scale, length)
@@ -70,7 +58,9 @@ def accuracy_at(
 
 def _extrapolates(query: str) -> Test:
     """Whether both hybrids keep most of their accuracy at 4 times the trained length."""
-    return each(M2_HYBRIDS, lambda e, name: at_least(accuracy_at(e, name, query, 4, relative=True), NEAR_PERFECT))
+    return each(
+        settings.M2_HYBRIDS, lambda e, name: at_least(accuracy_at(e, name, query, 4, relative=True), NEAR_PERFECT)
+    )
 
 
 def _better(evidence: Evidence, one: str, other: str) -> Finding:
@@ -109,8 +99,8 @@ def _by_length(queries: Sequence[str], evidence: Evidence) -> pd.DataFrame:
     """Accuracy against test length, by kind of query and model."""
     runs = view(evidence)
     rows = [
-        (run["task.query"], TITLES[run["name"]], length, run[column])
-        for length in SETTINGS[evidence.scale].lengths
+        (run["task.query"], settings.TITLES[run["name"]], length, run[column])
+        for length in settings.SETTINGS[evidence.scale].lengths
         for run in runs.loc[runs["task.query"].isin(queries)].to_dict("records")
         if (column := length_column(evidence.scale, length)) in run
     ]
@@ -121,8 +111,8 @@ def _by_length(queries: Sequence[str], evidence: Evidence) -> pd.DataFrame:
 def residual_studies(scale: Scale) -> list[Study]:
     """The two hybrids with clean and with released residual sums; RoPE, which has none to choose, beside them."""
     return [
-        study("residual-clean", scale, "suffix-99", ("RoPE", *M2_HYBRIDS)),
-        study("residual-released", scale, "suffix-99", M2_HYBRIDS, residual="released"),
+        study("residual-clean", scale, "suffix-99", ("RoPE", *settings.M2_HYBRIDS)),
+        study("residual-released", scale, "suffix-99", settings.M2_HYBRIDS, residual="released"),
     ]
 
 
@@ -132,13 +122,13 @@ def _by_residual(evidence: Evidence) -> pd.DataFrame:
     columns = ["model", "residual sums", examples, "low", "high", "accuracy", "accuracy at 4 x length"]
     rows, runs = [], view(evidence)
     if len(runs) and len(evidence.curves):
-        longest = length_column(evidence.scale, SETTINGS[evidence.scale].lengths[-1])
+        longest = length_column(evidence.scale, settings.SETTINGS[evidence.scale].lengths[-1])
         found = data_efficiency(examples_needed(evidence.curves, runs), ["name", "model.residual"])
         for row in found.to_dict("records"):
             inside = where(runs, name=row["name"], residual=row["model.residual"])
             far = inside[longest].mean() if longest in inside else float("nan")
             needed = (row["median"], row["low"], row["high"])
-            rows.append((TITLES[row["name"]], row["model.residual"], *needed, inside["accuracy"].mean(), far))
+            rows.append((settings.TITLES[row["name"]], row["model.residual"], *needed, inside["accuracy"].mean(), far))
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -163,7 +153,7 @@ def _item(
     title, shows, drawn = about
     draw = lines(
         partial(_by_length, queries.split()), "length", "model", "query", title=drawn, xlabel="length of the test sequences",
-        logx=False, columns=2, marks=lambda e: SETTINGS[e.scale].lengths[:1], note="Dotted: the longest trained length.",
+        logx=False, columns=2, marks=lambda e: settings.SETTINGS[e.scale].lengths[:1], note="Dotted: the longest trained length.",
     )  # fmt: skip
     each = [studied(f"{task.partition('-')[0]}{part}-99", task, models) for task in tasks]
     return Item(name, title, shows, draw, lambda scale: [one for made in each for one in made(scale)], claims, _LENGTHS)
@@ -173,12 +163,12 @@ FIG4B = _item(
     "fig4b",
     ("Length extrapolation, suffix", "hybrids extrapolate, RoPE does not; NoPE behaves like Mamba2",
      "Extrapolation, query after the sequence"),
-    "suffix", "", ("suffix-99",), FIVE,
+    "suffix", "", ("suffix-99",), settings.FIVE,
     Claim("F2-hybrids", f"With the query after the sequence {_KEEP}", _extrapolates("suffix")),
     Claim("F2-rope-fails", f"RoPE has at most {FAILS} at 4 times the trained length, {TRAINED}",
           lambda e: at_most(accuracy_at(e, "RoPE", "suffix", 4), FAILS)),
     Claim("F2-hybrids-best", f"At 4 times the trained length both hybrids exceed RoPE and Mamba2, {TRAINED}",
-          lambda e: every(product(M2_HYBRIDS, ("RoPE", "M2")), lambda two: _better(e, *two))),
+          lambda e: every(product(settings.M2_HYBRIDS, ("RoPE", "M2")), lambda one, other: _better(e, one, other))),
     Claim("F2-nope", f"NoPE and Mamba2 differ by at most {ALIKE} at 2 and 4 times the trained length, {TRAINED}",
           _nope_like_mamba2),
     Claim("F2-mamba2-over-rope", f"At 4 times the trained length Mamba2 exceeds RoPE, {TRAINED}",
@@ -188,13 +178,14 @@ FIG4C = _item(
     "fig4c",
     ("Length extrapolation, prefix", "with the query first, Mamba2 extrapolates better",
      "Extrapolation, query before the sequence"),
-    "prefix", "", ("prefix-99", "suffix-99"), FIVE,
+    "prefix", "", ("prefix-99", "suffix-99"), settings.FIVE,
     Claim("F2-hybrids-prefix", f"With the query before the sequence {_KEEP}", _extrapolates("prefix")),
     Claim("F2-prefix-helps", f"At 4 times the trained length Mamba2 has at least {BOOST} more with the query before the sequence "
           f"than after it, {TRAINED}",
           lambda e: exceeds(*(accuracy_at(e, "M2", query, 4) for query in ("prefix", "suffix")), by=BOOST)),
     Claim("F2-prefix-helps-all", "At twice the trained length every model has more with the query before the sequence than after "
-          f"it; or at least {NEAR_PERFECT} after it, and before it at most {WORSE} less; {TRAINED}", each(FIVE, _boosted)),
+          f"it; or at least {NEAR_PERFECT} after it, and before it at most {WORSE} less; {TRAINED}",
+          each(settings.FIVE, _boosted)),
 )  # fmt: skip
 FIG12 = _item(
     "fig12",
@@ -202,7 +193,7 @@ FIG12 = _item(
      "Extrapolation, interleaved N:1"),
     "suffix prefix", "-blocks", ("suffix-99", "prefix-99"), blocks,
     Claim("fewer-attention-layers", "With the query after the sequence, interleaved 4:1 exceeds 1:1 at 4 times the trained "
-          f"length, {TRAINED}", each(SSMS, lambda e, name: _better(e, f"HI-{name}-4", f"HI-{name}-1"))),
+          f"length, {TRAINED}", each(settings.SSMS, lambda e, name: _better(e, f"HI-{name}-4", f"HI-{name}-1"))),
     Claim("mamba2-blocks-better", "With the query after the sequence, interleaved models of Mamba2 exceed those of Mamba at 4 "
           f"times the trained length, N = 1 to 4, {TRAINED}",
           each("1234", lambda e, n: _better(e, f"HI-M2-{n}", f"HI-M-{n}"))),
@@ -212,9 +203,10 @@ RESIDUAL = Item(
     table(_by_residual, "Control: clean and released residual sums"), residual_studies,
     (
         Claim("F1-residual", f"Released residual sums change the examples that a hybrid needs by less than a factor {FACTOR:g}",
-              each(M2_HYBRIDS, lambda e, name: between(_residual_ratio(e, name), 1 / FACTOR, FACTOR)), CONTROLLED),
+              each(settings.M2_HYBRIDS, lambda e, name: between(_residual_ratio(e, name), 1 / FACTOR, FACTOR)),
+              settings.CONTROLLED),
         Claim("F2-residual", "Released residual sums change a hybrid's accuracy at 4 times the trained length by at most "
-              f"{BOOST}, {TRAINED}", each(M2_HYBRIDS, _same_extrapolation), CONTROLLED),
+              f"{BOOST}, {TRAINED}", each(settings.M2_HYBRIDS, _same_extrapolation), settings.CONTROLLED),
     ),
     differs("ngram", paper="The printed formulas are the clean sums; the released code has others."), ("curves",),
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Figures 10, 11, 21 and 22: are the embeddings of neighbouring positions alike? In SSMs and hybrids, not in Transformers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import product
@@ -13,7 +13,7 @@ from recollect.figures.grids import heatmaps_figure, long_table
 from recollect.figures.panels import mean_and_range
 from recollect.papers.estimates import Estimate, NotEnough
 from recollect.papers.item import Drawing, Item, lines
-from recollect.papers.judge import Claim, Evidence, Scale, claims
+from recollect.papers.judge import Claim, Evidence, Scale, Test, claims
 from recollect.papers.questions import Finding, all_of, at_least, at_most, every
 from recollect.papers.retrievit2026.embeddings import (
     DIFFERS,
@@ -64,7 +64,7 @@ def _locality(evidence: Evidence, name: str, kept: int | None) -> Estimate:
 def _local(names: Sequence[str], every_dimension: bool, evidence: Evidence) -> Finding:
     """Whether adjacent positions are alike: in the fewest dimensions, or in every number of them."""
     dims = (*components(evidence.scale), None) if every_dimension else components(evidence.scale)[:1]
-    return every(product(names, dims), lambda at: at_least(_locality(evidence, *at), LOCAL))
+    return every(product(names, dims), lambda name, kept: at_least(_locality(evidence, name, kept), LOCAL))
 
 
 @claims("F6-{name}-not-local", TRANSFORMERS)  # one per model, because either may not have learnt
@@ -74,27 +74,23 @@ def _not_local(name: str, evidence: Evidence) -> Finding:
     return at_most(_locality(evidence, name, components(evidence.scale)[0]), LOCAL)
 
 
-def _near_identical(evidence: Evidence, name: str) -> Finding:
-    found = over_seeds(evidence, name, lambda x: float(cosine(x).mean()), f"{name}: mean cosine similarity")
-    return at_least(found, ALIKE)
+def _at_least(
+    names: Sequence[str], what: Callable[[np.ndarray, int], float], label: str, bound: float, **options: float
+) -> Test:
+    """Whether a measure of the embeddings, taken with the fewest components shown, is at least this in each of these models."""
+
+    def test(evidence: Evidence, name: str) -> Finding:
+        kept = components(evidence.scale)[0]
+        found = over_seeds(evidence, name, lambda x: what(x, kept), f"{name}: {label.format(kept)}", **options)
+        return at_least(found, bound)
+
+    return each(names, test)
 
 
-def _low_dimensional(evidence: Evidence, name: str) -> Finding:
-    kept = components(evidence.scale)[0]
-    label = f"{name}: variance in {kept} components"
-    return at_least(over_seeds(evidence, name, lambda x: float(pca(x, kept)[1].sum()), label), LOW)
-
-
-def _ends_local_first(evidence: Evidence, name: str) -> Finding:
-    kept = components(evidence.scale)[0]
-
-    def lead(x: np.ndarray) -> float:
-        near, edge = np.diag(cosine(x, kept), 1), max(1, len(x) // 10)
-        middle = near[len(near) // 4 : len(near) - len(near) // 4]
-        return float(min(near[:edge].mean(), near[-edge:].mean()) - middle.mean())
-
-    label = f"{name}: likeness of neighbours at the ends, over that in the middle, at {SHARES[0]:.0%}"
-    return at_least(over_seeds(evidence, name, lead, label, share=SHARES[0]), SOONER)
+def _lead_of_ends(x: np.ndarray, kept: int) -> float:
+    near, edge = np.diag(cosine(x, kept), 1), max(1, len(x) // 10)
+    middle = near[len(near) // 4 : len(near) - len(near) // 4]
+    return float(min(near[:edge].mean(), near[-edge:].mean()) - middle.mean())
 
 
 def near(evidence: Evidence, name: str, table: str = "", **tie: bool) -> Estimate:
@@ -165,7 +161,9 @@ FIG10 = _item(
     *_not_local,
     Claim("F6-ends-first", "After a quarter of training, in the fewest components shown, neighbours among the first and among "
           f"the last tenth of the positions are more alike than in the middle half by at least {SOONER} in Mamba2 and "
-          "interleaved 1:1", each(("M2", "HI-M2-1"), _ends_local_first)),
+          "interleaved 1:1", _at_least(
+              ("M2", "HI-M2-1"), _lead_of_ends,
+              f"likeness of neighbours at the ends, over that in the middle, at {SHARES[0]:.0%}", SOONER, share=SHARES[0])),
 )  # fmt: skip
 FIG21 = _item(
     "fig21", "Cosine similarity of position embeddings, interleaved", "all ratios are local, whatever the dimensions",
@@ -180,9 +178,10 @@ FIG22 = _item(
           partial(_local, ("M2", "2S-M2"), True)),
     *_not_local,
     Claim("F6-near-identical", f"Without PCA the embeddings of RoPE and NoPE have a mean cosine similarity of at least {ALIKE}",
-          each(TRANSFORMERS, _near_identical)),
+          _at_least(TRANSFORMERS, lambda x, _: float(cosine(x).mean()), "mean cosine similarity", ALIKE)),
     Claim("F6-low-dimensional", "In Mamba2 and two-stream Mamba2 the fewest components shown hold at least "
-          f"{LOW} of the variance of the embeddings", each(("M2", "2S-M2"), _low_dimensional)),
+          f"{LOW} of the variance of the embeddings",
+          _at_least(("M2", "2S-M2"), lambda x, kept: float(pca(x, kept)[1].sum()), "variance in {} components", LOW)),
 )  # fmt: skip
 FIG11 = Item(
     "fig11", "Distance of nearest neighbours", "neighbours in the hybrid's embedding are neighbours in the sequence",

@@ -5,7 +5,6 @@ from functools import cache, partial
 import pandas as pd
 import torch
 
-from recollect.figures.tables import table_figure
 from recollect.figures.text import rendered, text_figure
 from recollect.models.diagram import diagram
 from recollect.models.model import Model
@@ -64,12 +63,9 @@ def sizes() -> pd.DataFrame:
     return pd.DataFrame([{**size(name), "paper, millions": printed} for name, printed in COUNTS.items()])
 
 
-def draw_sizes(evidence: Evidence, caption: str) -> Drawing:
-    """Table 1."""
-    found = sizes()
+def _with_commas(table: pd.DataFrame) -> pd.DataFrame:
     counts = ("parameters", "state elements", "paper, millions")
-    shown = found.assign(**{name: [f"{count:,}" for count in found[name]] for name in counts})
-    return table_figure(shown, "Models", caption), found
+    return table.assign(**{name: [f"{count:,}" for count in table[name]] for name in counts})
 
 
 @claim("counts", SCALES)
@@ -114,8 +110,8 @@ FIG4A = Item(
 )  # fmt: skip
 FIG2 = Item("fig2", "Hybrid architectures", "interleaved and two-stream layers", draw_architectures)
 TABLE1 = Item(
-    "table1", "Models", "layers, width, heads, positions, state and parameters of the models", draw_sizes,
-    claims=(_counts_agree,),
+    "table1", "Models", "layers, width, heads, positions, state and parameters of the models",
+    table(lambda evidence: sizes(), "Models", shown=_with_commas), claims=(_counts_agree,),
 )  # fmt: skip
 TABLE2 = Item(
     "table2", "Protocol", "the training protocol, printed from the preset",

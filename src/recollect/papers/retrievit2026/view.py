@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from recollect.analysis.pooled import Pool, pool
+from recollect.analysis.pooled import pool
 from recollect.analysis.rates import at_best_rates, mean_accuracy
 from recollect.analysis.window import THRESHOLD
-from recollect.papers.estimates import NotEnough
+from recollect.papers.estimates import Estimate, NotEnough, mean_of
 from recollect.papers.judge import Evidence, Scale, Test, where
 from recollect.papers.questions import Finding, every
 from recollect.papers.retrievit2026.settings import TITLES, Fields, Models, TaskName, at_scale, study
@@ -76,9 +76,9 @@ def best_learnt(runs: pd.DataFrame) -> pd.DataFrame:
     return (kept if len(kept) else runs).sort_values("accuracy", ascending=False, kind="stable")
 
 
-def pooled(evidence: Evidence, values: Callable[[str], Sequence[float]]) -> Pool | None:
-    """The variance between seeds that the models of an item share, given one number per seed of each; what a model lacks is left
-    out."""
+def mean_over_seeds(evidence: Evidence, name: str, values: Callable[[str], Sequence[float]], label: str) -> Estimate:
+    """The mean of one number per seed of a model, which `values` gives, with a variance that the item's models share; what a
+    model lacks is left out of that."""
 
     def known(name: str) -> Sequence[float]:
         try:
@@ -86,7 +86,7 @@ def pooled(evidence: Evidence, values: Callable[[str], Sequence[float]]) -> Pool
         except NotEnough:
             return ()
 
-    return pool(known(name) for name in dict.fromkeys(view(evidence)["name"]))
+    return mean_of(values(name), label, pool(known(one) for one in dict.fromkeys(view(evidence)["name"])))
 
 
 def rows_of(frame: pd.DataFrame, runs: Iterable[str]) -> pd.DataFrame:
