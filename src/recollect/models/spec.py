@@ -1,5 +1,6 @@
 """What a model is, as a specification: mixers, their order, and everything around them."""
 
+from functools import cache
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -48,6 +49,7 @@ class SecondStream(Spec):
     """Which stream the gate is on."""
 
 
+@cache  # a dump without defaults asks for it, once per run
 def _attention() -> Any:
     return MixerSpec(kind="attention")
 
