@@ -4,17 +4,23 @@ import csv
 import importlib.util
 import io
 import shutil
+import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from recollect.analysis import window
 from recollect.cli import app
+from recollect.figures import window as window_figure
 from recollect.spec import SpecError, UserError
 from recollect.store.frames import curves_frame, runs_frame
 from recollect.store.manage import garbage
 from recollect.store.store import Store
+from recollect.study import outcome
+from recollect.study.spec import Study
 from recollect.study.stored import summary
 
 _PATH = Path(__file__).parents[2] / "benchmarks" / "large_store.py"
@@ -52,6 +58,36 @@ def test_results_are_limited_in_a_terminal_and_say_so(made):
     assert "the last 50 of 1,000 rows" in said
     assert len(said.splitlines()) < 60
     assert "rows" not in recollect("results", "large", "--limit", 1000, "--store", made)
+
+
+@pytest.mark.parametrize("words", ["status", "results", "results --summary", "failures", "report --to {folder}/r.html"])
+def test_commands_that_read_a_store_do_not_load_torch(made, tmp_path, words):
+    code = "import sys; from recollect.cli import app; app(standalone_mode=False); assert 'torch' not in sys.modules"
+    given = words.format(folder=tmp_path).split()
+    done = subprocess.run([sys.executable, "-c", code, *given, "--store", made], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_run_of_a_finished_study_expands_it_once_and_finds_its_windows_once(store, tmp_path, monkeypatch):
+    calls = Counter()
+
+    def counted(function, key):
+        def call(*given, **options):
+            calls[key(options)] += 1
+            return function(*given, **options)
+
+        return call
+
+    monkeypatch.setattr(Study, "runs", counted(Study.runs, lambda options: "expanded"))
+    resampled = counted(window.windows, lambda options: f"windows, {options.get('resamples', 1000)} resamples")
+    for user in (window, window_figure, outcome):
+        monkeypatch.setattr(user, "windows", resampled)
+    (tmp_path / "large.yaml").write_text(large_store.study(1000).to_yaml())
+    said = recollect("run", tmp_path / "large.yaml", "--device", "cpu", "--store", store)
+    assert "Best learning rate of" in said
+    assert calls == {"expanded": 1, "windows, 1000 resamples": 1, "windows, 1 resamples": 1}, (
+        "the picture needs no interval"
+    )
 
 
 def test_results_by_condition_and_order(made):

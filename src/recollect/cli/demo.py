@@ -46,7 +46,7 @@ def demo(
     console.print(QUICK if quick else INTRODUCTION)
     outcome = run(demo_study(quick), **training)
     tell(outcome)
-    show_windows(outcome, TITLE)
+    show_windows(outcome, outcome.windows(), TITLE)
     if not quick:
         console.print(NEXT.format(store=training["store"]))
     tell_failed(outcome)

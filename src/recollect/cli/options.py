@@ -175,12 +175,9 @@ def some(ids: list[str]) -> str:
     return f"{len(ids)} run{'s' if len(ids) > 1 else ''}: {', '.join(ids[:IDS])}{more}"
 
 
-def tell_best(outcome: "Outcome") -> None:
+def tell_best(windows: "pd.DataFrame") -> None:
     """Print the best learning rate of each configuration, the best one first."""
-    frame = outcome.results("all")
-    if frame.empty:
-        return
-    found = outcome.windows().sort_values(by="best", ascending=False, kind="stable").to_dict("records")
+    found = windows.sort_values(by="best", ascending=False, kind="stable").to_dict("records")
     found = [row for row in found if row["diverged"] < 1]
     if not found:
         console.print("No learning rate is best: every run diverged.")
@@ -199,11 +196,11 @@ def write_too(frame: "pd.DataFrame", to: Path | None) -> None:
         console.print(f"{len(frame)} rows written to {to}")
 
 
-def show_windows(outcome: "Outcome", title: str) -> None:
-    """Draw the learning-rate windows beside the store, and print them."""
+def show_windows(outcome: "Outcome", windows: "pd.DataFrame", title: str) -> None:
+    """Draw an outcome beside the store, and print its learning-rate windows."""
     from recollect.cli.tables import windows_table
     from recollect.figures.style import save
 
     paths = save(outcome.picture(title), outcome.store.path.parent / outcome.names[0] / "window")
-    console.print(windows_table(outcome.windows(), outcome.threshold))
+    console.print(windows_table(windows, outcome.threshold))
     console.print(f"\nThe picture: {paths[0]}  (and {paths[1].name})")

@@ -74,6 +74,7 @@ def run(
     Ctrl-C, SIGTERM and SIGHUP take a snapshot first. Code compiled for a GPU is kept in $RECOLLECT_CACHE (~/.cache/recollect),
     at most $RECOLLECT_CACHE_GB (20).
     """
+    from recollect.analysis.window import windows
     from recollect.study.quick import quick as quick_form
     from recollect.study.run import run as train
     from recollect.study.spec import Study
@@ -93,10 +94,11 @@ def run(
         checkpoint_every=checkpoint_every, attempts=attempts, timeout=duration(timeout, "--timeout"), allow_many=yes, **training,
     )  # fmt: skip
     tell(outcome)
-    frame = outcome.results("all")
-    if not frame.empty:
-        if len(set(frame["train.lr"])) > 1:
-            show_windows(outcome, study.name)
-        tell_best(outcome)
+    results = outcome.results("all")
+    if not results.empty:
+        found = windows(results, threshold=outcome.threshold)
+        if len(set(results["train.lr"])) > 1:
+            show_windows(outcome, found, study.name)
+        tell_best(found)
         console.print(NEXT.format(study=study.name, store=training["store"]), soft_wrap=True)
     tell_failed(outcome)

@@ -1,6 +1,7 @@
 """What a model is, as a specification: mixers, their order, and everything around them."""
 
-from typing import Any, Literal, Self, cast
+from functools import cache
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -48,12 +49,17 @@ class SecondStream(Spec):
     """Which stream the gate is on."""
 
 
+@cache  # a dump without defaults asks for it, once per run
+def _attention() -> Any:
+    return MixerSpec(kind="attention")
+
+
 class ModelSpec(Spec):
     """A sequence model: embedding (+ positions), layers, norm, head."""
 
     also = ("preset",)
 
-    mixer: AnyMixer = Field(default_factory=lambda: cast(Any, MixerSpec(kind="attention")))
+    mixer: AnyMixer = Field(default_factory=_attention)
     """The mixer of every layer, unless `pattern` says otherwise."""
     width: int = Field(default=64, ge=1, le=2**16)
     """Channels of the residual stream."""

@@ -20,8 +20,6 @@ from recollect.spec.source import untrusted
 from recollect.store.frames import field_columns, runs_frame, slices_frame, varying_fields
 from recollect.store.labels import run_labels
 from recollect.store.store import Store
-from recollect.study.precision import AUTOMATIC
-from recollect.study.spec import Study
 from recollect.views.base import Frames, prepared
 from recollect.views.fields import measures, varying
 from recollect.views.tags import tag_table
@@ -140,6 +138,9 @@ def _failures(store: Store, ids: list[str], given: dict[str, Any]) -> list[dict[
 
 def _labels(given: dict[str, Any]) -> dict[str, str]:
     """Which run an id stands for, from the study file: the store knows no specification of what did not end."""
+    from recollect.study.precision import AUTOMATIC  # brings torch along, which a page without failures does not need
+    from recollect.study.spec import Study
+
     try:
         with untrusted():  # the store may be from elsewhere, and the code that it names is not run for a label
             study = Study(**given)

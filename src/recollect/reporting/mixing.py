@@ -1,15 +1,15 @@
 """Mixing matrices of models whose weights a store has kept."""
 
-import pandas as pd
-import safetensors.torch
-from safetensors import SafetensorError
+from typing import TYPE_CHECKING
 
-from recollect.inspect.mixing import mixing_frame
-from recollect.models.model import build, outline
+import pandas as pd
+
 from recollect.spec import SpecError
 from recollect.store.store import Store
-from recollect.train.spec import RunSpec
 from recollect.views.frame import Frame
+
+if TYPE_CHECKING:
+    from recollect.train.spec import RunSpec
 
 MOST, LONGEST = 8, 160
 """Configurations at most, and the longest row that is shown."""
@@ -20,6 +20,12 @@ def kept_mixing(store: Store, runs: Frame) -> Frame:
     row of its task."""
     if runs.empty or not store.weights.is_dir():
         return pd.DataFrame()
+    import safetensors.torch  # it, and the models, bring torch along, which a page without matrices does not need
+    from safetensors import SafetensorError
+
+    from recollect.inspect.mixing import mixing_frame
+    from recollect.models.model import build
+
     kept = runs.loc[runs["at_best"] & runs["id"].map(lambda id: store.weights_file(id).is_file())]
     parts = []
     for id, label in kept.drop_duplicates(["study", "configuration"])[["id", "configuration"]].head(MOST).to_numpy():
@@ -37,7 +43,9 @@ def kept_mixing(store: Store, runs: Frame) -> Frame:
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
-def _size(run: RunSpec) -> int:
+def _size(run: "RunSpec") -> int:
     """Bytes of a run's parameters, counted without making them."""
+    from recollect.models.model import outline
+
     parameters = outline(run.model, run.task.vocabulary, run.row_length).parameters()
     return sum(parameter.nbytes for parameter in parameters)

@@ -4,14 +4,15 @@ import base64
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from recollect.papers import PAPERS
-from recollect.papers.item import Item
-from recollect.papers.judge import ANSWERS
 from recollect.spec import SpecError
+
+if TYPE_CHECKING:
+    from recollect.papers.item import Item
 
 LARGE = 400_000
 """Bytes above which a drawing goes into the page as PNG and not as SVG."""
@@ -45,6 +46,8 @@ def studies_of(found: dict[str, Any], known: list[str]) -> list[str]:
 
 
 def _verdicts(folder: Path) -> list[dict[str, Any]]:
+    from recollect.papers.judge import ANSWERS  # brings torch along, which the pages of other studies do not need
+
     path = folder / "verdicts.json"
     if not path.is_file():
         raise SpecError(f"{folder} has no verdicts.json: name a folder that `recollect reproduce` wrote")
@@ -65,7 +68,7 @@ def _verdicts(folder: Path) -> list[dict[str, Any]]:
     return sorted(verdicts, key=lambda verdict: order.get(verdict["answer"], -1))
 
 
-def _item(folder: Path, name: str, item: Item | None, scale: Any) -> dict[str, Any]:
+def _item(folder: Path, name: str, item: "Item | None", scale: Any) -> dict[str, Any]:
     known_fields = (
         {"title": f"{name}: {item.title}", "shows": item.shows, "differs": item.differs.get(scale, "")} if item else {}
     )

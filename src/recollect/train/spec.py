@@ -212,7 +212,8 @@ class RunSpec(Spec):
         """The versions of the built-in tasks, mixers and optimiser whose behaviour has changed since this version of semantics. A
         user's own code is identified by a hash of its source."""
         classes: dict[str, Any] = {task.kind: type(task) for task in (self.task, *self.tests)}
-        classes |= {mixer.kind: mixer.cls for mixer in self.model.mixers() if not mixer.source}
+        mixers = {mixer.kind: mixer for mixer in self.model.mixers() if not mixer.source}
+        classes |= {kind: mixer.cls for kind, mixer in mixers.items()}
         classes |= {str(self.train.optimiser): type(self.train.built_optimiser)}
         changed = {kind: version for kind, cls in classes.items() if (version := getattr(cls, "version", 1)) != 1}
         return {"laws": changed} if changed else {}
