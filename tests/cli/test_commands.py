@@ -7,9 +7,11 @@ import shutil
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from recollect.analysis.columns import where
 from recollect.cli import app
 from recollect.spec import SpecError, UserError
 from recollect.store.frames import curves_frame, runs_frame
@@ -77,6 +79,18 @@ def test_results_by_condition_and_order(made):
 def test_a_condition_that_cannot_be_read_is_refused(made, condition, message):
     with pytest.raises(SpecError, match=message):
         recollect("results", "--where", condition, "--store", made)
+
+
+def test_a_form_of_a_summary_is_refused_for_runs_with_what_to_do(made):
+    with pytest.raises(SpecError, match=r"--format csv is for a summary: add --summary, or write .* --to FILE\.csv"):
+        recollect("results", "--format", "csv", "--store", made)
+
+
+def test_a_mixer_of_ones_own_is_found_by_the_name_that_tables_show():
+    frame = pd.DataFrame({"model.mixer": ["attention", "mine.py:Mine", "old.py:Mine"]})
+    assert list(where(frame, ["mixer = Mine"])["model.mixer"]) == ["mine.py:Mine", "old.py:Mine"]
+    assert list(where(frame, ["mixer = old.py:Mine"])["model.mixer"]) == ["old.py:Mine"]
+    assert list(where(frame, ["mixer != Mine"])["model.mixer"]) == ["attention"]
 
 
 def test_a_summary_has_a_row_per_configuration_in_every_format(made):
