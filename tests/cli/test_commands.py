@@ -196,6 +196,16 @@ def test_a_study_is_removed_with_the_runs_that_no_other_has(store):
     assert len(runs_frame(opened)) == len(runs_frame(opened, "part")) == 50
 
 
+def test_a_name_that_is_neither_a_study_nor_a_run_is_refused_with_the_nearest(store):
+    with pytest.raises(SpecError, match=r"no study and no run 'larg' in .*: did you mean 'large'\?"):
+        recollect("remove", "larg", "--yes", "--store", store)
+
+
+def test_check_looks_at_the_usual_store(store, monkeypatch):
+    monkeypatch.setenv("RECOLLECT_STORE", str(store))
+    assert "the file is whole" in recollect("check")
+
+
 def test_failures_are_told_once_each_with_their_runs(store):
     opened = Store(store)
     assert "no run has failed" in recollect("failures", "--store", store)

@@ -7,7 +7,7 @@ from typer import Argument, Option
 
 from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE, StoreOption
-from recollect.spec import SpecError
+from recollect.spec import SpecError, nearest
 
 SureOption = Annotated[bool, Option("--yes", help="Do not ask.")]
 
@@ -43,6 +43,9 @@ def remove(
     opened = Store(store)
     known, done = opened.studies(), opened.done()
     studies = [name for name in names if name in known]
+    for name in names:
+        if name not in known and not opened.find(name):
+            raise SpecError(f"no study and no run {name!r} in {store}: {nearest(name, known)}; or the id of a run")
     runs = [lookup(name, opened).id for name in names if name not in known]
     lost = [run for name in studies for run in runs_only_of(opened, name) if run in done] if with_runs else []
     what = [f"study {name}" for name in studies]
