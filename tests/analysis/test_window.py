@@ -103,3 +103,8 @@ def test_the_best_rate_is_chosen_by_validation_rows_and_its_accuracy_is_that_on_
     assert (row["best_lr"], row["best"]) == (1e-2, 0.97)
     before = windows(frame.drop(columns="final.valid")).iloc[0]
     assert (before["best_lr"], before["best"]) == (1e-3, 0.99), "runs that are older than validation rows"
+
+
+def test_a_table_of_windows_begins_with_what_a_narrow_screen_must_show():
+    frame = pd.DataFrame({"configuration": "a", "train.lr": [0.1, 0.2], "train.seed": 1, "accuracy": [0.5, 1.0]})
+    assert list(windows(frame).columns[:4]) == ["configuration", "best", "best_lr", "low"]

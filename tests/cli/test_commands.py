@@ -9,10 +9,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from recollect.analysis import window
+from recollect.analysis.columns import where
 from recollect.cli import app
 from recollect.figures import window as window_figure
 from recollect.spec import SpecError, UserError
@@ -113,6 +115,18 @@ def test_results_by_condition_and_order(made):
 def test_a_condition_that_cannot_be_read_is_refused(made, condition, message):
     with pytest.raises(SpecError, match=message):
         recollect("results", "--where", condition, "--store", made)
+
+
+def test_a_form_of_a_summary_is_refused_for_runs_with_what_to_do(made):
+    with pytest.raises(SpecError, match=r"--format csv is for a summary: add --summary, or write .* --to FILE\.csv"):
+        recollect("results", "--format", "csv", "--store", made)
+
+
+def test_a_mixer_of_ones_own_is_found_by_the_name_that_tables_show():
+    frame = pd.DataFrame({"model.mixer": ["attention", "mine.py:Mine", "old.py:Mine"]})
+    assert list(where(frame, ["mixer = Mine"])["model.mixer"]) == ["mine.py:Mine", "old.py:Mine"]
+    assert list(where(frame, ["mixer = old.py:Mine"])["model.mixer"]) == ["old.py:Mine"]
+    assert list(where(frame, ["mixer != Mine"])["model.mixer"]) == ["attention"]
 
 
 def test_a_summary_has_a_row_per_configuration_in_every_format(made):
@@ -216,6 +230,16 @@ def test_a_study_is_removed_with_the_runs_that_no_other_has(store):
         writer.add_study("part", study.to_yaml(), study.runs())
     recollect("remove", "large", "--with-runs", "--yes", "--store", store)
     assert len(runs_frame(opened)) == len(runs_frame(opened, "part")) == 50
+
+
+def test_a_name_that_is_neither_a_study_nor_a_run_is_refused_with_the_nearest(store):
+    with pytest.raises(SpecError, match=r"no study and no run 'larg' in .*: did you mean 'large'\?"):
+        recollect("remove", "larg", "--yes", "--store", store)
+
+
+def test_check_looks_at_the_usual_store(store, monkeypatch):
+    monkeypatch.setenv("RECOLLECT_STORE", str(store))
+    assert "the file is whole" in recollect("check")
 
 
 def test_failures_are_told_once_each_with_their_runs(store):

@@ -174,6 +174,8 @@ def test_what_is_no_model_is_refused_in_one_line(tmp_path, inducing):
     refused("cannot be loaded as a causal language model", tmp_path)
     with pytest.raises(SpecError, match=r"is not an exported run: it has no spec\.json"):
         open_exported(inducing, "cpu")
+    with pytest.raises(SpecError, match=r"expected a LanguageModel, as open_exported\(folder\) or open_hf\(folder\)"):
+        evaluate("path/to/model")  # pyright: ignore[reportArgumentType]
 
 
 def test_a_model_that_looks_ahead_is_refused():

@@ -7,7 +7,7 @@ import pytest
 from recollect.figures.looks import WRITTEN, look, looks, written
 from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.figures.style import COLUMNS, save
-from recollect.figures.window import window_figure
+from recollect.figures.window import window_caption, window_figure
 from recollect.mixers import MIXERS
 from recollect.spec import SpecError
 
@@ -86,6 +86,16 @@ def test_figures_for_a_page_have_its_width_and_legible_text(kind, columns, tmp_p
     assert not axes.get_window_extent().overlaps(shown.get_window_extent())
     assert shown.get_window_extent().x0 >= 0
     assert axes.get_window_extent().width > 0.45 * figure.bbox.width
+
+
+def test_rates_of_others_do_not_stretch_the_picture():
+    frame = runs(["mamba"])
+    frame = frame[frame["train.lr"] >= 1e-3].assign(**{"step": 1, "task.kind": "mqar", "model.width": 8})
+    frame = frame.assign(**{"model.layers": 1, "train.batch": 8})
+    (axes,) = window_figure(frame, "title", "caption").axes
+    assert axes.get_xlim()[0] > 5e-4
+    assert "dotted: 2 of the four rates of Zoology" in window_caption(frame)
+    assert "dotted" not in window_caption(frame[frame["train.lr"] > 0.02])
 
 
 def test_unknown_formats_and_columns_are_refused(tmp_path):

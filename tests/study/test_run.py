@@ -12,6 +12,7 @@ from recollect.store.store import Store
 from recollect.study import spec as study_spec
 from recollect.study.executors.base import Resources
 from recollect.study.executors.local import InProcess
+from recollect.study.run import run
 from recollect.study.spec import Study
 from recollect.tasks import MQAR
 from recollect.train.optimisers.adamw import AdamW
@@ -167,3 +168,19 @@ def test_a_script_without_a_guard_trains_in_worker_processes(tmp_path):
     assert done.stdout.count("once") == 1
     assert done.stdout.splitlines()[-1] == "4"
     assert "4 of 4 runs" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("studies", "options", "message"),
+    [
+        ("s.yaml", {}, r"expected a Study, got 's.yaml': Study.load\(path\) reads a file"),
+        ({"name": "s"}, {}, r"expected a Study, got \{'name': 's'\}"),
+        ([], {"workers": -1}, "workers -1: expected a number that is not negative"),
+        ([], {"cohort": -2}, "cohort -2: expected"),
+        ([], {"stop_after": -0.5}, "stop_after -0.5: expected"),
+    ],
+)
+def test_what_is_no_study_and_numbers_below_zero_are_refused(tmp_path, studies, options, message):
+    with pytest.raises(SpecError, match=message):
+        run(studies, store=tmp_path / "s.sqlite", progress=False, **options)
+    assert not (tmp_path / "s.sqlite").exists()

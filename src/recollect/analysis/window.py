@@ -132,8 +132,8 @@ def windows(
         interval, best_lr = bootstrap(seeds, decades, resamples), best_rate(group)
         checkpoint = _checkpoint_window(group, threshold)
         rows.append(
-            {by: name, **vars(window(rates, mean, threshold)), **beside_window(group, resamples),
-             "best_lr": best_lr, "best": float(mean[rates == best_lr][0]), "threshold": threshold,
+            {by: name, "best": float(mean[rates == best_lr][0]), "best_lr": best_lr,
+             **vars(window(rates, mean, threshold)), **beside_window(group, resamples), "threshold": threshold,
              "seeds": seeds, "rates": len(rates), "seed_min": min(single), "seed_max": max(single),
              "interval_low": interval[0], "interval_high": interval[1],
              "checkpoint_decades": checkpoint.decades, "checkpoint_low": checkpoint.low, "checkpoint_high": checkpoint.high}

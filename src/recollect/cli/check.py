@@ -7,14 +7,14 @@ import typer
 from typer import Argument, Option
 
 from recollect.cli.app import app, console
-from recollect.cli.options import TrustOption
+from recollect.cli.options import DEFAULT_STORE, TrustOption
 
-StoreArgument = Annotated[Path, Argument(metavar="STORE.sqlite", help="The results file.")]
+StoreArgument = Annotated[Path, Argument(metavar="STORE.sqlite", envvar="RECOLLECT_STORE", help="The results file.")]
 STYLES = {"ok": "green", "note": "yellow", "wrong": "bold red"}
 
 
 @app.command()
-def check(store: StoreArgument, trust: TrustOption = False) -> None:
+def check(store: StoreArgument = DEFAULT_STORE, trust: TrustOption = False) -> None:
     """Is a store sound: file, schema, rows, weights, checkpoints, code of its runs? Exit code 1 where something is wrong."""
     from rich.text import Text
 

@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE, StoreOption
-from recollect.spec import SpecError
+from recollect.spec import SpecError, nearest
 from recollect.store.manage import collect, garbage, remove_runs, remove_study, rename_study, runs_only_of
 from recollect.store.merge import merge as bring
 from recollect.store.store import Store
@@ -41,6 +41,9 @@ def remove(
     opened = Store(store)
     known, done = opened.studies(), opened.done()
     studies = [name for name in names if name in known]
+    for name in names:
+        if name not in known and not opened.find(name):
+            raise SpecError(f"no study and no run {name!r} in {store}: {nearest(name, known)}; or the id of a run")
     runs = [opened.lookup(name).id for name in names if name not in known]
     lost = [run for name in studies for run in runs_only_of(opened, name) if run in done] if with_runs else []
     what = [f"study {name}" for name in studies]

@@ -183,7 +183,7 @@ def tell_best(windows: "pd.DataFrame") -> None:
         console.print("No learning rate is best: every run diverged.")
         return
     best = [f"{row['configuration']}: {row['best_lr']:.2g} (accuracy {row['best']:.3f})" for row in found[:BEST]]
-    more = f"; and {len(found) - BEST} more configurations" if len(found) > BEST else ""
+    more = f"; and {len(found) - BEST} more" if len(found) > BEST else ""
     console.print(f"Best learning rate of {'; '.join(best)}{more}", soft_wrap=True)
 
 

@@ -50,8 +50,10 @@ def results(
         raise SpecError(f"--what {what!r}: {nearest(what, makers)}")
     if form not in FORMATS:
         raise SpecError(f"--format {form!r}: {nearest(form, FORMATS)}")
-    if (summary and what != "runs") or (form != "table" and not summary):
-        raise SpecError("--summary is of runs, and --format is of a summary")
+    if summary and what != "runs":
+        raise SpecError(f"--summary is of runs, not of {what}")
+    if form != "table" and not summary:
+        raise SpecError(f"--format {form} is for a summary: add --summary, or write every run with --to FILE.csv")
     opened = Store(store)
     frame = summarise(opened, study, conditions=where or ()) if summary else makers[what](opened, study)
     if frame.empty:

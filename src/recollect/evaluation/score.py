@@ -49,6 +49,9 @@ def evaluate(
 ) -> Evaluation:
     """Ask a model tasks at lengths. Left out: its own task where it has one, else all; 16 and 64; text where it has a
     tokenizer. `needle` means all needle tasks."""
+    if not isinstance(model, LanguageModel):
+        opened = "open_exported(folder) or open_hf(folder) of recollect.evaluation"
+        raise SpecError(f"expected a LanguageModel, as {opened} gives it, got {model!r}")
     own = isinstance(model, Exported)
     tasks = [name for task in tasks for name in GROUPS.get(task, [task])] or ([OWN] if own else list(QUESTIONS))
     for task in tasks:

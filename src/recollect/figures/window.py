@@ -37,7 +37,7 @@ def window_figure(frame: pd.DataFrame, title: str, caption: str, threshold: floa
                     axes.axvspan(*edges, color=look["color"], alpha=0.07, linewidth=0)
                 y = -0.06 - 0.045 * i  # the windows as bars under the curves, so that overlaps stay visible
                 axes.plot(edges, (y, y), color=look["color"], linewidth=5, solid_capstyle="butt", alpha=0.9)
-        for rate in ZOOLOGY_RATES:
+        for rate in _zoology_rates(frame):
             axes.axvline(rate, color="#555555", linestyle=(0, (2, 3)), linewidth=1, zorder=0)
         axes.axhline(threshold, color="#999999", linewidth=0.8, zorder=0)
         if any(one["decades"] > 0 for one in found.values()):
@@ -69,5 +69,17 @@ def window_caption(frame: pd.DataFrame, threshold: float = THRESHOLD) -> str:
     setting = f"width {values('model.width')}, {values('model.layers')} layer(s), batch {values('train.batch')}"
     return (
         f"{size}; task {values('task.kind')}, {setting}, at most {frame['step'].max()} steps. Line: mean over seeds; "
-        f"band: lowest to highest seed; shaded and bars: accuracy at least {threshold:g}; dotted: the four rates of Zoology."
+        f"band: lowest to highest seed; shaded and bars: accuracy at least {threshold:g}{_dotted(frame)}."
     )
+
+
+def _zoology_rates(frame: pd.DataFrame) -> list[float]:
+    """The rates of Zoology between those that were tried; others would stretch the axis over an empty picture."""
+    rates = frame["train.lr"].to_numpy(float)
+    return [rate for rate in ZOOLOGY_RATES if rates.min() * 0.99 <= rate <= rates.max() * 1.01]
+
+
+def _dotted(frame: pd.DataFrame) -> str:
+    within = len(_zoology_rates(frame))
+    which = "the four rates" if within == len(ZOOLOGY_RATES) else f"{within} of the four rates"
+    return f"; dotted: {which} of Zoology" if within else ""

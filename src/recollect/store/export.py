@@ -156,7 +156,7 @@ def specification(folder: str | Path, trust: bool = False) -> RunSpec:
     folder = Path(folder)
     path = folder / SPECIFICATION
     if not path.is_file():
-        raise SpecError(f"{folder} is not an exported run: it has no {SPECIFICATION}")
+        raise SpecError(f"{folder} is not an exported run: it has no {SPECIFICATION}; recollect export writes one")
     try:
         about = json.loads(path.read_text())
         places = {old: (folder / new).resolve() for old, new in about["files"].items()}

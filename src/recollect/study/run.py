@@ -124,6 +124,15 @@ def run(
         options: what one executor alone needs, such as `{"address": "10.0.0.1:6379"}` for Ray.
         allow_many: whether a grid of more than a million runs is meant.
     """
+    listed = [studies] if isinstance(studies, Study) else list(studies)
+    for one in listed:
+        if not isinstance(one, Study | Grid):
+            raise SpecError(
+                f"expected a Study, got {studies!r}: Study.load(path) reads a file, Study(**fields) takes a mapping"
+            )
+    for name, number in {"workers": workers, "cohort": cohort, "stop_after": stop_after, "timeout": timeout}.items():
+        if number < 0:
+            raise SpecError(f"{name} {number}: expected a number that is not negative")
     kept = store if isinstance(store, Store) else Store(store, create=True)
     kind = EXECUTORS.find(executor) if isinstance(executor, str) else type(executor)
     asked_for = Resources(
@@ -137,7 +146,7 @@ def run(
         reasons.update({why: None} if why else {})
         return chosen
 
-    grids = expand(studies, allow_many, precision)
+    grids = expand(listed, allow_many, precision)
     for grid in grids:
         kept.refuse_name(grid.study.name)
     shown = [progress] if isinstance(progress, Progress) else [Progress()] if progress else []
