@@ -25,17 +25,19 @@ FROM: tuple[Scale, ...] = ("medium", "tiny")
 """The scales that have runs, the one that decides first."""
 QUESTIONS = {
     "widen2026/optimisers": "Does another optimiser widen it?",
-    "widen2026/groups": "Do slower rates for Mamba's decay, skip and step size?",
-    "okpekpe2025/readings": "Do Mamba's initial step size or its block?",
-    "okpekpe2025/filler": "Does the filler of the task?",
-    "widen2026/clipping": "Do clipping or less weight decay, and do runs that solved fall back?",
-    "widen2026/factors": "Do warm-up, the size of a batch or the schedule?",
-    "widen2026/lengths": "Does longer training, and does the lower edge follow rate x steps = const?",
+    "widen2026/groups": "Do slower rates for Mamba's decay, skip and step size widen it?",
+    "okpekpe2025/readings": "Do Mamba's initial step size or its block widen it?",
+    "okpekpe2025/filler": "Does the filler of the task widen it?",
+    "widen2026/clipping": "Do clipping or less weight decay widen it, and do runs that solved the task fall back?",
+    "widen2026/factors": "Do warm-up, batch size or the schedule widen it?",
+    "widen2026/lengths": "Does longer training widen it, and does the lower edge follow rate x steps = constant?",
     "okpekpe2025/decay": "Do mixers whose mixing matrix decays more slowly have wider windows?",
     "widen2026/widths": "Does muP keep the best rate where it is as a model grows wider?",
 }
 """By paper and item."""
 SLOWER = ("slower-adamw", "slower-muon")
+MOST = 3
+"""How many of the claims that wait for runs are written out."""
 PARTLY = {
     "okpekpe2025/decay": "Only Mamba, Mamba-2 and DeltaNet are measured, not every mixer of the atlas.",
 }
@@ -152,7 +154,7 @@ def answer(parts: list[Part]) -> list[str]:
             link = f"[{QUESTIONS[one.name]}](#{anchor(QUESTIONS[one.name])})"
             lines.append(f"- {link} At `{one.scale}`, {counted(one.verdicts)}.{moved(one)}")
     untrained = [QUESTIONS[one.name] for one in parts if one.evidence is None]
-    lines += ["- **Not trained yet:** " + " ".join(untrained)] if untrained else []
+    lines += ["", "Not trained yet:", "", *(f"- {question}" for question in untrained)] if untrained else []
     return [*lines, ""]
 
 
@@ -212,7 +214,8 @@ def section(part: Part) -> list[str]:
             lines.append(f"- *{verdict.answer}*: {verdict.says}{f' ({details})' if details else ''}.")
         lines.append("")
         if waiting := [verdict.says for verdict in part.verdicts if verdict.answer == "runs are missing"]:
-            lines += ["These wait for runs:", "", *(f"- {says}." for says in waiting), ""]
+            shown = [f"- {says}." for says in waiting[:MOST]] + ["- ..."] * (len(waiting) > MOST)
+            lines += ["These wait for runs:", "", *shown, ""]
         if part.picture.exists():
             lines += [f"![{part.item.title}]({part.picture.relative_to(DOCS).as_posix()})", ""]
         lines += windows_table(part) if in_table else rates_table(part) if part.item.name == "widths" else []

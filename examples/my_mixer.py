@@ -1,4 +1,4 @@
-"""A mixer of one's own: linear attention that looks a key up by the token *before* each value.
+"""A mixer of your own: linear attention that looks a key up by the token *before* each value.
 
     recollect probe examples/my_mixer.py:MyMixer
 
@@ -24,11 +24,7 @@ class MyMixer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, length, width)
         before = F.pad(x, (0, 0, 1, -1))  # the token before each
-        q, k, v = (
-            self.split(self.q(x)),
-            self.split(self.k(before)),
-            self.split(self.v(x)),
-        )  # (batch, heads, length, dim)
+        q, k, v = (self.split(t) for t in (self.q(x), self.k(before), self.v(x)))  # (batch, heads, length, dim)
         y = (F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT).tril() @ v
         return self.out(y.transpose(1, 2).flatten(2))
 

@@ -1,4 +1,4 @@
-"""A task of one's own: a list of different items, then one of them again. What came after it in the list?
+"""A task of your own: a list of different items, then one of them again. What came after it in the list?
 
 recollect show task examples/my_task.py:Successor
 recollect probe examples/my_mixer.py:MyMixer --task examples/my_task.py:Successor

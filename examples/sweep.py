@@ -2,7 +2,7 @@
 
     python examples/sweep.py [--folder results]
 
-What is done already is not run again, and a study that was stopped goes on.
+Runs that the store already has are not trained again, and a study that was stopped continues.
 """
 
 import argparse
@@ -29,9 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A small learning-rate sweep.")
     parser.add_argument("--folder", type=Path, default=Path("results"))
     folder = parser.parse_args().folder
-    outcome = study().run(
-        store=folder / "store.sqlite"
-    )  # shows progress; in a notebook the outcome displays as a table
+    outcome = study().run(store=folder / "store.sqlite")  # in a notebook the outcome displays as a table
     print(outcome.results().to_string(index=False))
     print(outcome.windows()[["configuration", "best", "best_lr", "decades", "low", "high"]].to_string(index=False))
     picture = folder / "sweep" / "window.png"

@@ -83,3 +83,16 @@ def test_a_page_loads_nothing_from_elsewhere(site):
     for page in site:
         loaded = re.findall(r"<(?:script|img|link)\b[^>]*?\b(?:src|href)=\"(\w+:[^\"]*)", page.read_text())
         assert not loaded, f"{page} loads {loaded}"
+
+
+def test_pages_fit_a_phone_in_both_themes_and_ask_no_other_server(site, browser):
+    top = min(len(path.parts) for path in site)
+    with browser(390, dark=True) as page:
+        for path in sorted(path for path in site if len(path.parts) <= top + 1):
+            page.goto(path.as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, path.parent.name
+        themes = [page.evaluate("document.body.dataset.mdColorScheme")]
+        page.locator("[data-md-component=palette] label:visible").click()
+        themes.append(page.evaluate("document.body.dataset.mdColorScheme"))
+        assert themes == ["slate", "default"]
+        assert {url.partition(":")[0] for url in page.asked} <= {"file", "data", "blob"}
