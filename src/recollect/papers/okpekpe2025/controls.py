@@ -131,7 +131,7 @@ FILLER = Item(
               lambda e: every(("mamba(conv=False)", "s6"), lambda name: _recalls_more(e, name, 1)), PRINTED),
     ),
     differs(OURS, medium=f"{OURS} {SIZES}")
-    | {"tiny": f"{tiny_text('16 tokens, 2 pairs', 64, '2,000')} {OURS} Width 32, six rates, attention and Mamba."},
+    | {"tiny": f"{tiny_text('16 tokens, 2 pairs', 64, '2,000')} {OURS} Width 32, 7 rates, attention and Mamba."},
 )  # fmt: skip
 
 STOP = 0.99
