@@ -22,8 +22,8 @@ def evaluation_figure(evaluation: Evaluation, title: str) -> Figure:
         _lengths(figure.add_subplot(grid[0, :]), evaluation.accuracy, tasks)
         for row, task in enumerate(tasks, 1):
             points = evaluation.positions.query("task == @task")
-            values = points.groupby("tag", sort=False)["value"].nunique()
-            for column, tag in enumerate(values.index[values > 1][:_PANELS]):
+            varying = [str(tag) for tag, own in points.groupby("tag", sort=False) if len(set(own["value"])) > 1]
+            for column, tag in enumerate(varying[:_PANELS]):
                 axes = figure.add_subplot(grid[row, column])
                 _by_value(axes, points.query("tag == @tag"))
                 axes.set(title=task, xlabel=_AXES.get(tag, tag), ylabel="tokens right", ylim=(-0.03, 1.03))
