@@ -89,6 +89,9 @@ def test_time_is_from_the_store_where_it_knows_the_shape_then_from_steps_then_fr
     assert [part.basis for part in plan.parts] == ["measured", "other runs"]
     seconds = runs_frame(store)["seconds"].mean()
     assert plan.parts[0].seconds == pytest.approx(2 * seconds)
+    known, other = (part.example for part in plan.parts)
+    slower = seconds / cpu_seconds(known, work_of(known))  # than a core is assumed to be
+    assert plan.parts[1].seconds == pytest.approx(6 * slower * cpu_seconds(other, work_of(other)))
     assert [part.basis for part in plan_of(both, store, "cpu", 4, calibrate=True).parts] == ["measured", "timed now"]
     fresh = plan_of(both, None, "cpu", 4)
     assert [part.basis for part in fresh.parts] == ["assumed", "assumed"]

@@ -116,7 +116,7 @@ def make_plan(
             part.seconds = sum(n * size * cost.gpu_seconds(part.example, size, gpu, work) for size, n in sizes.items())
             part.basis = f"{gpu.title} model"
         elif other:
-            part.seconds, part.basis = part.flops * other, "other runs"
+            part.seconds, part.basis = len(part.left) * cpu_seconds(part.example, work) * other, "other runs"
         else:
             part.seconds, part.basis = len(part.left) * cost.cpu_seconds(part.example, work), "assumed"
     plan.warnings += _warnings([part for part in parts if part.left], gpu)
@@ -160,10 +160,12 @@ def _listed(function: Callable[..., T], *given: Any) -> list[T]:
 
 
 def _measured(store: Store | None, titles: set[str], device: str) -> tuple[dict[str, float], float | None]:
-    """Seconds an operation took on this kind of device: by shape for models of the study, and the median of all runs."""
+    """Seconds an operation took on this kind of device, by shape for models of the study; and how many times as long as a core
+    is assumed to take runs took, the median of all. An operation of a small model takes far longer than one of a large model,
+    so seconds per operation say nothing of other shapes."""
     if store is None or not store.path.exists():
         return {}, None
-    seconds, flops = defaultdict[str, float](float), defaultdict[str, float](float)
+    seconds, flops, assumed = (defaultdict[str, float](float) for _ in range(3))
     work: dict[str, Work] = {}
     mine = set[str]()
     for stored in store.recent(RECENT):
@@ -176,11 +178,13 @@ def _measured(store: Store | None, titles: set[str], device: str) -> tuple[dict[
         if run.shape not in work:
             work[run.shape] = _own_process(work_of, run)
         seconds[run.shape] += stored.seconds
-        flops[run.shape] += work[run.shape].flops * stored.step / run.train.total_steps
+        share = stored.step / run.train.total_steps
+        flops[run.shape] += work[run.shape].flops * share
+        assumed[run.shape] += cpu_seconds(run, work[run.shape]) * share
         if stored.model in titles:
             mine.add(run.shape)
-    rates = {shape: seconds[shape] / flops[shape] for shape in flops}
-    return {shape: rates[shape] for shape in mine}, statistics.median(rates.values()) if rates else None
+    times = [seconds[shape] / assumed[shape] for shape in assumed]
+    return {shape: seconds[shape] / flops[shape] for shape in mine}, statistics.median(times) if times else None
 
 
 @dataclass(frozen=True)
