@@ -116,7 +116,7 @@ def make_plan(
             part.seconds = sum(n * size * cost.gpu_seconds(part.example, size, gpu, work) for size, n in sizes.items())
             part.basis = f"{gpu.title} model"
         elif other:
-            part.seconds, part.basis = len(part.left) * cpu_seconds(part.example, work) * other, "other runs"
+            part.seconds, part.basis = len(part.left) * cost.cpu_seconds(part.example, work) * other, "other runs"
         else:
             part.seconds, part.basis = len(part.left) * cost.cpu_seconds(part.example, work), "assumed"
     plan.warnings += _warnings([part for part in parts if part.left], gpu)
@@ -180,7 +180,7 @@ def _measured(store: Store | None, titles: set[str], device: str) -> tuple[dict[
         seconds[run.shape] += stored.seconds
         share = stored.step / run.train.total_steps
         flops[run.shape] += work[run.shape].flops * share
-        assumed[run.shape] += cpu_seconds(run, work[run.shape]) * share
+        assumed[run.shape] += cost.cpu_seconds(run, work[run.shape]) * share
         if stored.model in titles:
             mine.add(run.shape)
     times = [seconds[shape] / assumed[shape] for shape in assumed]
