@@ -130,8 +130,10 @@ FILLER = Item(
               f"{MORE} more with blank filler than with random filler, at their best rates",
               lambda e: every(("mamba(conv=False)", "s6"), lambda name: _recalls_more(e, name, 1)), PRINTED),
     ),
-    differs(OURS, medium=f"{OURS} {SIZES}")
-    | {"tiny": f"{tiny_text('16 tokens, 2 pairs', 64, '2,000')} {OURS} Width 32, 7 rates, attention and Mamba."},
+    {
+        **differs(OURS, medium=f"{OURS} {SIZES}"),
+        "tiny": f"{tiny_text('16 tokens, 2 pairs', 64, '2,000')} {OURS} Width 32, 7 rates, attention and Mamba.",
+    },
 )  # fmt: skip
 
 STOP = 0.99
@@ -182,7 +184,9 @@ STOPPING = Item(
                      f"{WIDER} decades of those of the best measurement",
                      lambda e: every(TWO_LAYERS[:2], lambda one: _as_wide(_decades(e, one, STOPPED), _decades(e, one, BEST)))),
     ),
-    differs(f"{OURS} The runs of Figure 1; measured on validation rows during training.")
-    | {"tiny": f"{settings.TWO_LAYERS_TINY} {OURS}"},
+    {
+        **differs(f"{OURS} The runs of Figure 1; measured on validation rows during training."),
+        "tiny": f"{settings.TWO_LAYERS_TINY} {OURS}",
+    },
     ("curves",),
 )  # fmt: skip
