@@ -27,7 +27,7 @@ SIZES = "Two layers: width 64; one layer: width 128; 3 to 7 rates."
 TWO_LAYERS = ["attention", "mamba", "hyena", "h3", "rwkv"]
 ONE_LAYER = [{"kind": "mamba", "conv": False}, "s6", {"kind": "attention", "conv": "v"}]
 RATES = {
-    "tiny": settings.TINY_WINDOWS["rates"][1:],
+    "tiny": settings.TINY_WINDOWS["rates"][1:-1],
     "small": settings.FINE["small"][2:9],
     "medium": settings.FOUR_RATES,
     "paper": None,

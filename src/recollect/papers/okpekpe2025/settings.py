@@ -59,9 +59,9 @@ LONGER, SIX_RATES = 2500, [FINE["tiny"][place] for place in (0, 2, 4, 5, 6, 8)]
 them and one above."""
 TINY_WINDOWS: dict[str, Any] = {
     "steps": 2000, "batch": 64, "seed": SEEDS["paper"],
-    "rates": [FINE["medium"][1], *(FINE["tiny"][place] for place in (0, 2, 4, 5, 6, 7, 8))],
+    "rates": [FINE["medium"][1], *(FINE["tiny"][place] for place in (0, 2, 4, 5, 6, 7, 8, 9))],
 }  # fmt: skip
-"""Windows of 2-layer models at `tiny`, on 2 pairs: Zoology's four rates, one between them, one below and two above."""
+"""Windows of 2-layer models at `tiny`, on 2 pairs: Zoology's four rates, one between them, one below and three above."""
 ALL = ["attention", "based", "h3", "hyena", "rwkv", "mamba"]
 RECURRENT = ["h3", "hyena", "rwkv", "mamba"]
 MAIN = ["attention", "hyena", "mamba"]
@@ -93,7 +93,7 @@ def differs(text: str = "", /, **scales: str) -> dict[Scale, str]:
     return {scale: f"{text} {added.get(scale, '')}".strip() for scale, text in DIFFERS.items()}
 
 
-TWO_LAYERS_TINY = f"{tiny_text('8 tokens, 2 pairs', 64, '2,000')} Width 32, 8 rates."
+TWO_LAYERS_TINY = f"{tiny_text('8 tokens, 2 pairs', 64, '2,000')} Width 32, 9 rates."
 
 
 def model(mixer: Any, scale: Scale, width: Size, layers: Size, **fields: Any) -> dict[str, Any]:
