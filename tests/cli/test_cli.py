@@ -76,6 +76,10 @@ BAD = {
     ),
     "an unknown mixer": ("model: {mixer: atention}", r"unknown mixer 'atention': did you mean 'attention'"),
     "an unknown key": ("modle: {width: 3}", r"unknown key 'modle': did you mean 'model'"),
+    "an option of a mixer": (
+        "model: {mixer: mamba, state: 8}",
+        r"unknown key 'state': it is an option of the mixer, so write `mixer: {kind: mamba, state: 8}`",
+    ),
     "an unknown key inside": ("model: {widht: 3}", r"unknown key 'widht': did you mean 'width'"),
     "a negative rate": ("train: {lr: -0.1, steps: 5}", r"train.lr: input should be greater than 0 \(got -0.1\)"),
     "not YAML": ("name: [unclosed", r"not YAML"),

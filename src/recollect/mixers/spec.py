@@ -79,6 +79,11 @@ else:
     AnyMixer = Annotated[MixerSpec, BeforeValidator(_parse)]
 
 
+def option_names(kind: str) -> list[str]:
+    """The options of a mixer."""
+    return [*_signature(MIXERS.find(kind))[0].model_fields]
+
+
 def _checked(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that differ from their defaults, checked against the constructor's signature."""
     cls = MIXERS.find(kind)

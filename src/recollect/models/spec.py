@@ -1,11 +1,13 @@
 """What a model is, as a specification: mixers, their order, and everything around them."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from recollect.mixers.spec import AnyMixer, MixerSpec
+from recollect.mixers import MIXERS
+from recollect.mixers.spec import AnyMixer, MixerSpec, option_names
 from recollect.spec import Spec, SpecError, nearest
 
 MLP = Literal["gelu", "swiglu", "none", "identity"]
@@ -139,6 +141,15 @@ class ModelSpec(Spec):
         if self.pattern:
             return [self.blocks[self.pattern[i % len(self.pattern)]] for i in range(self.layers)]
         return [BlockSpec(mixer=self.mixer, mlp=self.mlp, parallel=self.parallel, canon=self.canon)] * self.layers
+
+    @classmethod
+    def _belongs(cls, key: str, data: Mapping[str, Any]) -> str:
+        """An option of the mixer is a key of `mixer`."""
+        mixer = data.get("mixer", "attention")
+        kind = mixer.get("kind") if isinstance(mixer, Mapping) else mixer
+        if kind not in MIXERS.built_in or key not in option_names(kind):
+            return ""
+        return f"it is an option of the mixer, so write `mixer: {{kind: {kind}, {key}: {data[key]}}}`"
 
     def mixers(self) -> list[MixerSpec]:
         """Every mixer, layer by layer, the second stream's included."""

@@ -23,9 +23,15 @@ class Spec(BaseModel):
             known = cls.model_fields
             for key in data:
                 if key not in known:
-                    raise SpecError(f"unknown key {key!r}: {nearest(str(key), [*known, *cls.also])}")
+                    where = cls._belongs(str(key), data) or nearest(str(key), [*known, *cls.also])
+                    raise SpecError(f"unknown key {key!r}: {where}")
             refuse_booleans(cls, data)
         return data
+
+    @classmethod
+    def _belongs(cls, key: str, data: Mapping[str, Any]) -> str:
+        """Where a key that is no field here belongs, if that is known."""
+        return ""
 
     @field_validator("*", mode="after")
     @classmethod
