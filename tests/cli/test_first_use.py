@@ -88,9 +88,8 @@ NAN = MIXER.replace("self.map(y[..., :3])", "y.log()")
 def test_where_every_run_diverged_no_rate_is_called_the_best(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(NAN)
-    tell_best(
-        run(study(mixer="mine.py:Mine", lr=[1e-3, 1e-2]), store="s.sqlite", device="cpu", workers=1, progress=False)
-    )
+    own = study(mixer="mine.py:Mine", lr=[1e-3, 1e-2])
+    tell_best(run(own, store="s.sqlite", device="cpu", workers=1, progress=False).windows())
     assert capsys.readouterr().out == "No learning rate is best: every run diverged.\n"
 
 

@@ -87,7 +87,7 @@ def test_your_own_task_from_a_module(own, monkeypatch, tmp_path):
 
 def test_your_own_task_from_an_installed_package(own, monkeypatch):
     class Entry:
-        name, module = "parrot", "own"
+        name, module, value = "parrot", "own", "own:Parrot"
 
         @staticmethod
         def load():

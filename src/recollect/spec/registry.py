@@ -31,6 +31,9 @@ class Registry(Generic[T]):
         """The names that need no import path: built in first, then those of installed packages."""
         return iter(dict.fromkeys([*self.built_in, *self._entry_points()]))
 
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
     def __contains__(self, name: str) -> bool:
         return name in self.built_in or name in self._entry_points()
 
