@@ -18,7 +18,7 @@ MINUTES = {
     "fig7": 7.8, "decay": 9.4, "depth": 4.5, "filler": 6.7, "readings": 8.4, "variants": 2.4, "all": 65.0,
 }  # fmt: skip
 """Minutes of each item at `tiny` on two cores (AMD EPYC, one thread each): computed from the time of a training step of each
-shape, as if no run ended early."""
+shape, as if no run ended early; those of Figure 1, `filler` and `readings` with the steps that their runs took."""
 PAPER = Paper(
     SOURCE.name,
     SOURCE.title,
