@@ -66,7 +66,7 @@ def definition(q: Tensor, k: Tensor, v: Tensor, *others: Tensor) -> Tensor:
 def results(op, tensors: list[Tensor]) -> list[Tensor]:
     leaves = [t.detach().requires_grad_() for t in tensors]
     y = vmap(op)(*leaves)
-    weights = torch.linspace(-1, 1, y.numel(), dtype=y.dtype, device=y.device).view(y.shape)
+    weights = torch.linspace(-1, 1, y.numel(), device=y.device).bfloat16().to(y.dtype).view(y.shape)
     return [y, *torch.autograd.grad((y * weights).sum(), leaves)]
 
 

@@ -115,7 +115,7 @@ DEFINITIONS = {"mamba": mamba_definition, "mamba2": mamba2_definition}
 def results(op, tensors: list[Tensor]) -> list[Tensor]:
     leaves = [t.detach().requires_grad_() for t in tensors]
     out = vmap(op)(*leaves)
-    weights = torch.linspace(-1, 2, out.numel(), dtype=out.dtype, device=out.device).view_as(out)
+    weights = torch.linspace(-1, 2, out.numel(), device=out.device).bfloat16().to(out.dtype).view_as(out)
     return [out, *torch.autograd.grad((out * weights).sum(), leaves)]
 
 
