@@ -87,10 +87,12 @@ DIFFERS: dict[Scale, str] = {
 }  # fmt: skip
 
 
-def differs(text: str = "", /, **scales: str) -> dict[Scale, str]:
-    """The captions of an item by scale: what all items share, and `text`, which is for every scale except `tiny`."""
+def differs(text: str = "", /, batch: int = 32, **scales: str) -> dict[Scale, str]:
+    """The captions of an item by scale: what all items share, and `text`, which is for every scale except `tiny`; `batch`: that
+    of `tiny`."""
     added = {"small": text, "medium": text, "paper": text, **scales}
-    return {scale: f"{text} {added.get(scale, '')}".strip() for scale, text in DIFFERS.items()}
+    shared: dict[Scale, str] = {**DIFFERS, "tiny": tiny_text(batch=batch)}
+    return {scale: f"{text} {added.get(scale, '')}".strip() for scale, text in shared.items()}
 
 
 TWO_LAYERS_TINY = f"{tiny_text('8 tokens, 2 pairs', 64, '2,000')} Width 32, 9 rates."
