@@ -178,8 +178,8 @@ TABLE4 = Item(
     _unchanged,
     differs(
         "Layers, setting and width are not stated, nor what relative positions are in a recurrent model: the embedding is "
-        "rotated.", tiny="Three learning rates.", small="Width 64, three learning rates.",
-        medium="20 epochs, width 64, two learning rates, 5 seeds.",
+        "rotated.", tiny="Width 32, three learning rates.", small="Width 64, three learning rates.",
+        medium="20 epochs in this item, width 64, two learning rates, 5 seeds.",
     ),
 )  # fmt: skip
 
@@ -209,7 +209,7 @@ VARIANTS = Item(
               "the released generator's", lambda e: every(CONTROLLED, partial(_same_on_both, e)), ("small", "medium", "paper")),
     ),
     differs(
-        "Not in the paper.", tiny="Not in the paper; three rates.", small="Not in the paper; three rates.",
+        "Not in the paper.", tiny="Not in the paper; width 32, three rates.", small="Not in the paper; three rates.",
         medium="Not in the paper; width 128, two rates.",
     ),
 )  # fmt: skip
