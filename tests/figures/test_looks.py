@@ -1,5 +1,7 @@
 """Pictures with few and with many lines: each is told apart, belongs to its mixer, and leaves room for the axes."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -39,6 +41,7 @@ def test_a_look_belongs_to_the_mixer_and_no_two_lines_have_the_same():
     seen = [tuple(map(str, one.values())) for one in looks([str(i) for i in range(56)]).values()]
     assert len(set(seen)) == 56
     assert len({look(i)["color"] for i in range(len(WRITTEN))}) == len(WRITTEN)
+    assert len({(look(i)["marker"], str(look(i)["linestyle"])) for i in range(56)}) == 56, "told apart in grey"
 
 
 @pytest.mark.parametrize("count", [1, 4, 9, 12, 20])
@@ -66,8 +69,9 @@ def test_axes_keep_their_room_beside_the_legend(kind, count):
 
 @pytest.mark.parametrize("columns", [1, 2])
 @pytest.mark.parametrize("kind", ["window", "lines"])
-def test_figures_for_a_page_have_its_width_and_legible_text(kind, columns, tmp_path):
-    frame = runs(LABELS[:9])
+@pytest.mark.parametrize("labels", [LABELS[:9], LABELS[-9:]], ids=["short", "long"])
+def test_figures_for_a_page_have_its_width_and_legible_text(labels, kind, columns, tmp_path):
+    frame = runs(labels)
     table = mean_and_range(frame, ["configuration", "train.lr"])
     figure = (
         window_figure(frame, "title", "caption " * 30)
@@ -85,6 +89,8 @@ def test_figures_for_a_page_have_its_width_and_legible_text(kind, columns, tmp_p
     assert min(text.get_fontsize() for text in shown.get_texts()) >= 5.5
     assert not axes.get_window_extent().overlaps(shown.get_window_extent())
     assert shown.get_window_extent().x0 >= 0
+    assert shown.get_window_extent().x1 <= figure.bbox.width + 1
+    assert not shown.get_frame_on()
     assert axes.get_window_extent().width > 0.45 * figure.bbox.width
 
 
@@ -121,3 +127,23 @@ def test_nothing_is_drawn_over_the_small_print_or_cut_off(count):
     assert all(box is not None and box.x1 <= figure.bbox.width + 1 for box in boxes)
     insides = [axes.get_window_extent() for axes in visible]
     assert not any(a.overlaps(b) for i, a in enumerate(insides) for b in insides[:i])
+
+
+@pytest.mark.parametrize(
+    "values", [[1400, 2408, 14816, 20512, 27520], [622336, 671872, 2_646_016], [50, 62, 75, 87, 100, 150, 200]]
+)
+def test_labels_of_an_axis_do_not_touch(values):
+    rows = [(panel, x, "mamba", 0.5, 0.4, 0.6) for panel in ("one layer", "two layers") for x in values]
+    table = pd.DataFrame(rows, columns=["panel", "x", "model", "mean", "low", "high"])
+    figure = lines_figure(table, "x", "model", "panel", title="t", caption="c", xlabel="x", logx=values[0] > 1000)
+    figure.canvas.draw()
+    for axes in figure.axes:
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+        assert len(boxes) > 1
+        assert not any(one.overlaps(other) for one, other in pairwise(boxes))
+
+
+def test_small_print_keeps_a_number_and_its_percent_sign_together():
+    for filling in range(60):
+        (small_print,) = window_figure(runs(["mamba"]), "t", "n" * filling + " to 99 % and more " * 20).texts[-1:]
+        assert "\n%" not in small_print.get_text()

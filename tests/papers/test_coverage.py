@@ -1,5 +1,6 @@
 """Claims with a known truth: answers are wrong as rarely as is stated, and fewer stay open with more seeds."""
 
+import math
 from collections import Counter
 from collections.abc import Callable
 
@@ -9,10 +10,10 @@ import pytest
 
 from recollect.analysis.efficiency import efficiency_ratio, log_times
 from recollect.analysis.pooled import mean_interval, pool, share_interval, t_quantile
-from recollect.papers.estimates import Estimate, mean_of, seed_windows, window_of
+from recollect.papers.estimates import Estimate, best, mean_of, seed_windows, share_of, window_of
 from recollect.papers.judge import Evidence, judge
 from recollect.papers.okpekpe2025.ablations import POSITIONS, TABLE4
-from recollect.papers.questions import all_of, at_least, exceeds, within
+from recollect.papers.questions import all_of, at_least, exceeds, most, within
 
 SEEDS = (3, 5, 8, 20)
 WRONG, TIMES = 0.09, 300
@@ -166,3 +167,23 @@ def test_the_papers_own_table_4_is_never_refuted_and_more_seeds_decide_it():
         assert set(found.values()) <= {"holds", "needs more seeds"}
     assert answered[3]["mamba-unchanged"] == "holds"
     assert list(answered[40].values()) == ["holds"] * 4
+
+
+def test_a_share_of_three_seeds_that_agree_is_an_answer_that_is_wrong_in_one_of_eight_cases():
+    """The exact chance of a wrong yes where half of all seeds show it: it is stated apart from that of means."""
+    for n in (3, 4, 5, 8, 20):
+        told = [hits for hits in range(n + 1) if most(share_of([i < hits for i in range(n)], "share")).holds]
+        wrong = sum(math.comb(n, hits) for hits in told) / 2**n
+        assert wrong == 1 / 8 if n == 3 else wrong <= 0.08, n
+
+
+def test_a_best_rate_is_overestimated_where_several_rates_are_as_good():
+    """As stated in `estimates.best`: one rate alone is judged as a mean is, five equal ones are not."""
+    for means, least, most_ in (([0.3, 0.9, 0.5], 0.0, WRONG), ([0.5, *5 * [0.9], 0.5], 0.15, 0.35)):
+        rng, wrong = np.random.default_rng(4), 0
+        for _ in range(TIMES):
+            rows = [(10.0**-i, seed, x) for i, mean in enumerate(means) for seed, x in enumerate(alike(rng, mean, 3))]
+            runs = pd.DataFrame(rows, columns=["train.lr", "train.seed", "accuracy"])
+            others = [list(alike(rng, mean, 3)) for mean in OTHERS]
+            wrong += at_least(best(runs, "m", others=others), 0.9).holds is True
+        assert least <= wrong / TIMES <= most_

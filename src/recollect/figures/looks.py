@@ -30,8 +30,8 @@ def written(label: str) -> str:
 
 
 def look(i: int) -> dict[str, Any]:
-    """Colour, marker and dashes number i; those of the first 56 differ."""
-    return {"color": ALL_COLOURS[i % len(ALL_COLOURS)], "marker": MARKERS[(i + i // 8) % 8], "linestyle": DASHES[i % 7]}
+    """Colour, marker and dashes number i; marker and dashes of the first 56 differ without colour too."""
+    return {"color": ALL_COLOURS[i % len(ALL_COLOURS)], "marker": MARKERS[i % 8], "linestyle": DASHES[i % 7]}
 
 
 def looks(labels: Sequence[object]) -> dict[object, dict[str, Any]]:

@@ -17,8 +17,8 @@ from recollect.figures.style import add_caption, new_figure, style
 
 FEW, FEW_RATES, MANY = 8, 3, 24
 """The most values of x that get a label each; the same of learning rates; the most points of a line that has markers."""
-CLOSE = 0.09
-"""The share of an axis that two labels must be apart."""
+CLOSE = 0.035
+"""The share of an axis that two labels must be apart for each of their characters."""
 LONG = 28
 """The most characters in a line of the legend."""
 LARGE = 10_000
@@ -96,8 +96,9 @@ def _scale(axes: Axes, values: list[float], logx: bool, ylim: tuple[float, float
         axes.xaxis.set_minor_formatter(NullFormatter())
     rates = bool(values) and logx and min(values) < 1
     if values and len(values) <= (FEW_RATES if rates else FEW):
-        shown = _apart([math.log(value) for value in values] if logx else values)
-        axes.set_xticks(values, [f"{value:g}" if show else "" for value, show in zip(values, shown, strict=True)])
+        labels = [_short(value) for value in values]
+        shown = _apart([math.log(value) for value in values] if logx else values, max(map(len, labels)))
+        axes.set_xticks(values, [label if show else "" for label, show in zip(labels, shown, strict=True)])
         axes.minorticks_off()
         if rates:
             axes.margins(x=0.12)  # so that the labels of two panels do not touch
@@ -107,11 +108,16 @@ def _scale(axes: Axes, values: list[float], logx: bool, ylim: tuple[float, float
         axes.set_ylim(*ylim)
 
 
-def _apart(values: list[float]) -> list[bool]:
-    """Which of ascending values can be named without touching the one before."""
+def _short(value: float) -> str:
+    """A number on an axis: large ones with three digits, such as 27.5k."""
+    return f"{value:g}" if value < LARGE else EngFormatter(sep="").format_eng(float(f"{value:.3g}"))
+
+
+def _apart(values: list[float], letters: int) -> list[bool]:
+    """Which of ascending values can be named, in so many letters each, without touching the one before."""
     shown, last = [], -math.inf
     for value in values:
-        shown.append(value - last >= CLOSE * (values[-1] - values[0]))
+        shown.append(value - last >= CLOSE * letters * (values[-1] - values[0]))
         last = value if shown[-1] else last
     return shown
 

@@ -37,6 +37,8 @@ FORMATS: dict[str, dict[str, Any]] = {
 """With what `savefig` takes for each, so that the same figure is the same file."""
 COLUMNS = {1: 3.35, 2: 6.9}
 """Inches of one and of two columns of a page."""
+LONG = 52
+"""The most characters in a line of a legend that is as wide as one column."""
 
 
 class Picture(Figure):
@@ -58,7 +60,7 @@ def new_figure(width: float = 7.0, height: float = 4.4) -> Picture:
 def add_caption(figure: Figure, text: str) -> None:
     """The caption under the drawing."""
     width, height = figure.get_size_inches()
-    lines = textwrap.wrap(text, int(width * 17.5))
+    lines = textwrap.wrap(text.replace(" %", "\u00a0%"), int(width * 17.5))
     figure.text(0.01, 0.01, "\n".join(lines), fontsize=7.5, color="#444444", va="bottom", gid=CAPTION)
     share = 0.135 * (len(lines) + 0.6) / height
     figure.set_layout_engine("constrained", rect=(0, share, 1, 1 - share))
@@ -117,10 +119,14 @@ def _legends_below(figure: Figure) -> None:
         legend = axes.get_legend()
         if legend is None:
             continue
-        labels = [text.get_text() for text in legend.get_texts()]
+        labels = [_wrapped(text.get_text()) for text in legend.get_texts()]
         handles = [handle for handle in legend.legend_handles if handle]
         legend.remove()
         side_by_side = 2 if max(map(len, labels)) <= 24 else 1
         rows = sum(label.count("\n") + 1 for label in labels) / side_by_side
         figure.set_size_inches(COLUMNS[1], figure.get_size_inches()[1] + 0.13 * rows)
-        figure.legend(handles, labels, loc="outside lower center", ncols=side_by_side, fontsize=6.5)
+        figure.legend(handles, labels, loc="outside lower center", ncols=side_by_side, fontsize=6.5, frameon=False)
+
+
+def _wrapped(label: str) -> str:
+    return "\n".join(part for line in label.split("\n") for part in textwrap.wrap(line, LONG))

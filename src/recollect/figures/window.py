@@ -55,7 +55,7 @@ def _label(model: str, found: dict) -> str:
     model = written(model)
     if found["decades"] == 0:
         return f"{model}: no window (best {found['best']:.2f})"
-    at_least = "≥ " if found["open_low"] or found["open_high"] else ""
+    at_least = "≥\u00a0" if found["open_low"] or found["open_high"] else ""
     return f"{model}: {at_least}{found['decades']:.2f} decades"
 
 

@@ -7,7 +7,7 @@ from recollect.analysis.pooled import Pool, pool
 from recollect.papers.estimates import Estimate, NotEnough
 from recollect.papers.judge import where
 
-ENDED = "A run that has ended keeps its last value."
+ENDED = "Line: mean; band: lowest to highest seed. A run that has ended keeps its last value."
 """For the captions of curves."""
 
 

@@ -169,6 +169,15 @@ def lines(
     return draw
 
 
+_HEADINGS = {"lr": "learning rate", "min": "lowest seed", "max": "highest seed"}
+
+
+def by_best_rate(frame: pd.DataFrame) -> pd.DataFrame:
+    """What `at_best_rate` gives, as a table in a picture shows it: fields by their last names, and no second interval."""
+    short = frame.drop(columns=["low", "high", "rates"], errors="ignore")
+    return short.rename(columns=lambda name: _HEADINGS.get(name, name.rpartition(".")[2]))
+
+
 def table(numbers: Numbers, title: str, note: str = "", shown: Shown = lambda table: table) -> Draw:
     """Draws the numbers, as `shown` changes them, as a table; `note` is added to the caption."""
 

@@ -5,11 +5,10 @@ evaluated at their last step, at their best measurement, and as if training had 
 """
 
 from functools import partial
-from typing import Any
 
 import pandas as pd
 
-from recollect.analysis.window import ZOOLOGY_RATES, windows
+from recollect.analysis.window import windows
 from recollect.figures.panels import mean_and_range
 from recollect.papers.estimates import Estimate, NotEnough
 from recollect.papers.item import Item, lines
@@ -17,13 +16,12 @@ from recollect.papers.judge import Claim, Evidence, Scale, where
 from recollect.papers.okpekpe2025 import settings
 from recollect.papers.okpekpe2025.cells import PRINTED
 from recollect.papers.okpekpe2025.settings import differs, model, rates_at, study_of, tiny_text
-from recollect.papers.okpekpe2025.windows import WIDER, WIDTH, fig1_studies
+from recollect.papers.okpekpe2025.windows import BY_RATE, WIDER, WIDTH, fig1_studies
 from recollect.papers.questions import Finding, every, exceeds, within
 from recollect.study.spec import Study
 
-BY_RATE: dict[str, Any] = {"xlabel": "learning rate", "marks": ZOOLOGY_RATES}
 OURS = "Not in the paper: a control."
-SIZES = "Two layers: width 64; one layer: width 128; 3 to 7 rates."
+SIZES = "Two layers: width 64; one layer: width 128."
 TWO_LAYERS = ["attention", "mamba", "hyena", "h3", "rwkv"]
 ONE_LAYER = [{"kind": "mamba", "conv": False}, "s6", {"kind": "attention", "conv": "v"}]
 RATES = {
@@ -131,7 +129,7 @@ FILLER = Item(
               lambda e: every(("mamba(conv=False)", "s6"), lambda name: _recalls_more(e, name, 1)), PRINTED),
     ),
     {
-        **differs(OURS, medium=f"{OURS} {SIZES}"),
+        **differs(OURS, medium=f"{OURS} Both fillers. {SIZES} 4 rates; attention and Mamba 8."),
         "tiny": f"{tiny_text('16 tokens, 2 pairs', 64, '2,000')} {OURS} Width 32, 7 rates, attention and Mamba.",
     },
 )  # fmt: skip
@@ -165,6 +163,7 @@ def _decades(evidence: Evidence, name: str, rule: str) -> Estimate:
     return evidence.window(evidence.whole(runs), f"{name}, {rule}: decades")
 
 
+_MEASURED = "Best and stop: measured on validation rows during training."
 _judged_once = partial(Claim, decided_at=PRINTED, by_best_epoch=False)
 STOPPING = Item(
     "stopping", "Control: when accuracy is read", "whether the last step, the best one or a stop at 99 % decides the windows",
@@ -185,8 +184,8 @@ STOPPING = Item(
                      lambda e: every(TWO_LAYERS[:2], lambda one: _as_wide(_decades(e, one, STOPPED), _decades(e, one, BEST)))),
     ),
     {
-        **differs(f"{OURS} The runs of Figure 1; measured on validation rows during training."),
-        "tiny": f"{settings.TWO_LAYERS_TINY} {OURS}",
+        **differs(f"{OURS} The runs of Figure 1 with two layers of width 64. {_MEASURED}"),
+        "tiny": f"{settings.TWO_LAYERS_TINY} {OURS} {_MEASURED}",
     },
     ("curves",),
 )  # fmt: skip

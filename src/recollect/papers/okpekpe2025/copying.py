@@ -9,7 +9,7 @@ from recollect.analysis.rates import at_best_rate
 from recollect.analysis.window import THRESHOLD
 from recollect.figures.panels import mean_and_range
 from recollect.papers.estimates import Estimate
-from recollect.papers.item import Item, lines, table
+from recollect.papers.item import Item, by_best_rate, lines, table
 from recollect.papers.judge import Claim, Evidence, Scale
 from recollect.papers.okpekpe2025.settings import FINE, NAME, SEEDS
 from recollect.papers.okpekpe2025.windows import WIDER, wider
@@ -125,7 +125,7 @@ FIG5 = Item(
 )  # fmt: skip
 TABLE1 = Item(
     "table1", "Copying: width against depth", "with as many parameters a wide Mamba copies, a deep one does not",
-    table(_by_size, "Copying"), studies,
+    table(_by_size, "Copying", shown=by_best_rate), studies,
     (
         Claim("attention-copies", f"Attention copies at least {THRESHOLD} of the strings (paper: 100 %)",
               lambda evidence: at_least(_best(evidence, "attention", "attention"), THRESHOLD), own_sizes),

@@ -91,7 +91,7 @@ DECAY = Item(
     fig7_studies,
     _faster,
     differs(
-        "The paper argues this and shows no figure. Best rate, largest width of Figure 7.", tiny="Batch 64 in this item."
+        "The paper argues this and shows no figure. Best rate, largest width of Figure 7.", batch=64
     ),
     measure=measure,
 )  # fmt: skip

@@ -16,7 +16,7 @@ from recollect.papers.judge import Claim, Evidence, Scale, where
 from recollect.papers.okpekpe2025 import settings
 from recollect.papers.okpekpe2025.cells import PRINTED
 from recollect.papers.okpekpe2025.controls import OURS, RATES, SIZES
-from recollect.papers.okpekpe2025.settings import differs, model, rates_at, study_of
+from recollect.papers.okpekpe2025.settings import differs, model, rates_at, study_of, tiny_text
 from recollect.papers.okpekpe2025.windows import WIDER, WIDTH
 from recollect.papers.questions import Finding, all_of, at_least, every, not_, within
 from recollect.study.spec import Study
@@ -79,14 +79,21 @@ def _named(evidence: Evidence) -> pd.DataFrame:
 
 def _by_reading(evidence: Evidence) -> pd.DataFrame:
     """Accuracy at the best rate and the window of each reading."""
-    columns = ["reading", "model.layers", "accuracy", "min", "max", "lr", "decades", "seeds"]
+    columns = ["reading", "model.layers", "accuracy", "min", "max", "lr", "decades", "open", "seeds"]
     names = {"model.layers": "layers", "min": "lowest seed", "max": "highest seed", "lr": "learning rate"}
     runs = _named(evidence)
     table = at_best_rate(runs, ["reading", "model.layers"])
     if len(runs):
         found = windows(runs, by="reading", resamples=1).set_index("reading")
-        table["decades"] = list(found["decades"][table["reading"]])
+        table = table.join(found[["decades", "open_low", "open_high"]], on="reading")
+        table["open"] = table["open_low"] | table["open_high"]
     return pd.DataFrame(table, columns=columns).rename(columns=names)
+
+
+def _with_open_windows(table: pd.DataFrame) -> pd.DataFrame:
+    """The table as it is shown: a sign before a window that goes on beyond the rates tried."""
+    text = [f"{'≥ ' * bool(row['open'])}{row['decades']:.3g}" for row in table.to_dict("records")]
+    return table.assign(decades=text).drop(columns="open")
 
 
 def _runs(evidence: Evidence, reading: str) -> pd.DataFrame:
@@ -116,7 +123,7 @@ def _only(evidence: Evidence, reading: str, other: str) -> Finding:
 
 READINGS = Item(
     "readings", "Control: readings of the paper", "models that the paper's words allow beside those of the other items",
-    table(_by_reading, f"Control: readings of the paper (windows at {THRESHOLD:g})"),
+    table(_by_reading, f"Control: readings of the paper (windows at {THRESHOLD:g})", shown=_with_open_windows),
     lambda scale: list(_studies(scale).values()),
     (
         *(_same_window(reading) for reading in OF_WINDOWS if reading not in ("attention", "Mamba and an MLP")),
@@ -128,5 +135,8 @@ READINGS = Item(
         Claim("reading-k-either-way", f"1-layer attention with a convolution on k reaches {THRESHOLD}, causal or centred",
               lambda e: every(("causal", "centred"), lambda how: _recalls(e, f"attention, {how} convolution on k")), PRINTED),
     ),
-    differs(OURS, tiny=f"{OURS} Three rates; two layers: those of Figure 1.", medium=f"{OURS} {SIZES}"),
+    {
+        **differs(OURS, medium=f"{OURS} {SIZES} 4 to 6 rates."),
+        "tiny": f"{tiny_text(batch=64)} {OURS} Width 32, three rates; two layers: 8 tokens, 2 pairs, 2,000 steps, 9 rates.",
+    },
 )  # fmt: skip

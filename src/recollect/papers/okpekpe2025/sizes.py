@@ -118,6 +118,7 @@ DEPTH = Item(
     depth_studies, (_more_adds_nothing,),
     differs(
         "Setting and width of the sentence in section 4 are not stated: (256, 16), width 128.",
-        tiny="At most three layers.", small="Width 64.", medium="Width 64; 1, 2 and 4 layers, three rates.",
+        tiny="Width 32, at most three layers, three rates.", small="Width 64.",
+        medium="Width 64; 1, 2 and 4 layers, three rates.",
     ),
 )  # fmt: skip

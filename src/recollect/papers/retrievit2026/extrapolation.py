@@ -153,7 +153,8 @@ def _item(
     title, shows, drawn = about
     draw = lines(
         partial(_by_length, queries.split()), "length", "model", "query", title=drawn, xlabel="length of the test sequences",
-        logx=False, columns=2, marks=lambda e: settings.SETTINGS[e.scale].lengths[:1], note="Dotted: the longest trained length.",
+        logx=False, columns=2, marks=lambda e: settings.SETTINGS[e.scale].lengths[:1],
+        note="Line: mean; band: lowest to highest seed; dotted: the longest trained length.",
     )  # fmt: skip
     each = [studied(f"{task.partition('-')[0]}{part}-99", task, models) for task in tasks]
     return Item(name, title, shows, draw, lambda scale: [one for made in each for one in made(scale)], claims, _LENGTHS)
