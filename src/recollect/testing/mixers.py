@@ -90,7 +90,7 @@ def causality(make: Make, width: int, length: int, exact: bool = True, kind: tor
 
 
 def looks_ahead(make: Make, width: int, length: int) -> str:
-    """What is wrong with the causality of a mixer as it is evaluated; empty if nothing is, or if it cannot be told.
+    """What is wrong with the causality of a mixer as it is evaluated; empty if nothing is, or if it is not known.
 
     Numbers that are not finite, or that change from call to call, say nothing about causality.
     """
