@@ -48,8 +48,8 @@ def received(text: str, id: str) -> RunSpec:
 copyreg.pickle(RunSpec, lambda run: (received, sent(run)))
 
 
-AHEAD = 33
-"""Tokens of the rows on which a user's own mixer is checked to be causal."""
+AHEAD = 64
+"""Tokens of the rows on which a user's own mixer is checked to be causal: whole chunks of one that works in chunks."""
 
 
 @dataclass(eq=False)
