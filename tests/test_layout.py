@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "train": TRAINING - {"train"},
     "sources": TRAINING,
     "store": TRAINING,
-    "study": TRAINING | {"sources", "store", "analysis"},
+    "study": TRAINING | {"sources", "store", "analysis", "testing"},
     "inspect": TRAINING,
     "figures": {"spec", "analysis"},
     "views": {"spec", "analysis", "figures"},

@@ -86,7 +86,8 @@ def test_a_grid_of_runs_becomes_a_study(config, tmp_path, capsys):
     }
     assert models == {
         "base_conv-attention(window=5) 8 identity none", "base_conv-attention(window=5) 16 identity none",
-        "attention(heads=2) 8 gelu learned", "base_conv-base_conv(implicit=True) 8 gelu none", "mamba(state=4) 8 none none",
+        "attention(heads=2) 8 gelu learned", "base_conv-base_conv(implicit=True) 8 gelu none",
+        "mamba(state=4, init=pytorch) 8 none none",
     }  # fmt: skip
     quick = {**study.train, "lr": 0.01, "epochs": 0, "steps": 2, "train_rows": 0, "eval_rows": 2, "test_rows": 2}
     done = study.changed(train=quick, zip=[]).run(store=tmp_path / "store.sqlite", device="cpu", progress=False)
@@ -132,6 +133,12 @@ REFUSED = {
     "with open('x') as f:\n    pass": r"config.py:1: a statement of the kind With is not supported",
     "configs = (": r"config.py: cannot be read as Python",
     "x = 1": r"config.py: it makes no list `configs`",
+    "x = [1] * 999\nconfigs = sum([x] * 999, [])": r"config.py:2: ValueError: the sum of lists is not supported",
+    "x = 2\nfor i in range(99):\n    x = x * x": r"config.py:3: a number of more than 4,096 bits is not supported",
+    "import numpy as np\nx = [1] * 99999\ny = np.array([x] * 99999)": r"config.py:3: .* anything but numbers up to 100,000",
+    "import numpy as np\nx = np.array([1], dtype='U999999999')": r"config.py:2: .* anything but numbers up to 100,000",
+    "configs = " + "-" * 100_000 + "1": r"config.py: cannot be read as Python",
+    "from zoology.config import DataConfig\nx = DataConfig(a=1).b": r"config.py:2: DataConfig.b is not set in the file",
 }
 
 
@@ -157,6 +164,93 @@ def test_the_language_that_is_read(tmp_path):
         "a": 1, "b": 2, "c": 3, "d": {"x": 1, "y": 2, "z": -3}, "e": [2, 4], "f": "001-2", "g": "yes", "h": [4, 0, 1],
         "m": 18, "n": 3,
     }  # fmt: skip
+
+
+def test_a_module_in_another_folder_of_the_checkout_is_read(tmp_path):
+    """As Zoology's own examples import its models; a module that defines classes gives their names only."""
+    experiments = tmp_path / "zoology" / "experiments"
+    (experiments / "mine").mkdir(parents=True)
+    classes = "from zoology.experiments.repo import add_mamba2\nclass TrainConfig:\n    pass\n"
+    (tmp_path / "zoology" / "config.py").write_text(classes)
+    (experiments / "repo.py").write_text(FUNCTIONS.replace("import ModelConfig", "import ModelConfig, TrainConfig"))
+    (experiments / "mine" / "sweep.py").write_text(
+        "from zoology.config import TrainConfig, DataConfig\nfrom zoology.data.multiquery_ar import MQARConfig\n"
+        "from zoology.experiments.repo import add_mamba2\nfrom ..repo import add_mamba2 as again\n"
+        "part = MQARConfig(num_examples=64)\ndata = DataConfig(train_configs=[part], test_configs=[part])\n"
+        "configs = [TrainConfig(model=m, data=data) for m in again(add_mamba2([], None, 64, {}), None, 32, {})]\n"
+        "if __name__ == '__main__':\n    configs = []\n"
+    )
+    found = import_zoology(experiments / "mine" / "sweep.py")
+    assert sorted((run.model.width, run.model.mixer.options["state"]) for run in found.study.runs()) == [
+        (8, 4), (8, 8), (16, 4), (16, 8)
+    ]  # fmt: skip
+
+
+ONE_EACH = """
+from zoology.config import TrainConfig, ModelConfig, DataConfig
+from zoology.data.multiquery_ar import MQARConfig
+part = MQARConfig(num_examples=64)
+data = DataConfig(train_configs=[part], test_configs=[part])
+def model(name, block="TransformerBlock", **kwargs):
+    mixer = dict(name="zoology.mixers." + name, kwargs=kwargs)
+    return ModelConfig(d_model=96, sequence_mixer=mixer, max_position_embeddings=0, block_type=block)
+configs = [TrainConfig(model=m, data=data) for m in (%s)]
+"""
+
+
+def imported(tmp_path: Path, models: str):
+    (tmp_path / "each.py").write_text(ONE_EACH % models)
+    return import_zoology(tmp_path / "each.py")
+
+
+def test_options_left_out_have_the_values_of_zoologys_classes(tmp_path):
+    kinds = "based.Based h3.H3 mamba2.Mamba2 delta_net.DeltaNet gla.GatedLinearAttention hyena.Hyena rwkv.RWKVTimeMixer"
+    models = ", ".join(f"model('{kind}')" for kind in kinds.split())
+    found = imported(tmp_path, f"{models}, model('mamba.Mamba'), model('mamba.Mamba', 'MambaBlock')")
+    runs = {
+        run.model.mixer.kind + run.model.layer_blocks()[0].mlp: run.model.mixer.options for run in found.study.runs()
+    }
+    assert runs == {
+        "linear_attentiongelu": {"feature": "taylor", "heads": 12, "feature_dim": 16, "bias": False},
+        "h3gelu": {"head_dim": 1, "state": 64}, "mamba2gelu": {"state": 128}, "deltanetgelu": {"heads": 4},
+        "glagelu": {"heads": 4}, "hyenagelu": {"train_features": True}, "rwkvgelu": {"init": "pytorch"},
+        "mambagelu": {"dt_init": "zero"}, "mambanone": {"init": "pytorch"},
+    }  # fmt: skip
+
+
+def test_a_deep_hybrid_takes_turns_and_what_is_no_configuration_is_one_clear_line(tmp_path):
+    part = "{'name': 'a.%s', 'kwargs': {'num_heads': 2}}"
+    turns = f"'configs': [{part % 'MHA'}, {part % 'DeltaNet'}]"
+    deep = f"ModelConfig(n_layers=12, sequence_mixer={{'name': 'a.Hybrid', 'kwargs': {{{turns}}}}})"
+    (run,) = imported(tmp_path, f"{deep},").study.runs()
+    assert [block.mixer.kind for block in run.model.layer_blocks()] == ["attention", "deltanet"] * 6
+    for wrong in ("ModelConfig(sequence_mixer='MHA')", "ModelConfig(n_layers=10**12)", "1"):
+        with pytest.raises(SpecError, match=r"each\.py: ") as caught:
+            imported(tmp_path, f"{wrong},")
+        assert "\n" not in str(caught.value)
+    for wrong in ("[1, 2]", "'abc'", "5", "{'a': 1}"):
+        (tmp_path / "each.py").write_text(f"configs = {wrong}")
+        with pytest.raises(SpecError, match="it makes no list `configs`"):
+            import_zoology(tmp_path / "each.py")
+
+
+def test_a_feature_map_is_mapped_or_its_run_left_out_and_runs_that_become_the_same_are_counted_once(tmp_path):
+    maps = [
+        "taylor_exp",
+        "zoology.mixers.feature_maps.taylor.TaylorExp",
+        "zoology.mixers.feature_maps.base.PosELU",
+        "all_poly",
+    ]
+    models = ", ".join(f"model('based.Based', num_heads=2, feature_name='{name}')" for name in maps)
+    found = imported(tmp_path, models)
+    assert sorted(
+        run.model.mixer.options["feature"] for run in found.study.runs() if run.model.mixer.options.get("feature")
+    ) == ["taylor"]
+    assert found.runs - sum(found.left_out.values()) == len(found.study.runs()) == 2
+    assert set(found.left_out) == {
+        "mixer Based with the feature map all_poly does not exist here",
+        "the same as another run, but for what is not mapped",
+    }
 
 
 def test_a_trusted_file_is_executed(config, tmp_path, monkeypatch):

@@ -61,6 +61,7 @@ BAD = {
     ("mixers.py:Table",): r"mixer 'mixers.py:Table' is the class Table, not a class derived from torch.nn.Module",
     ("mixers.py:Shorter", "--width", "8"): r"Shorter: input \(1, 33, 8\) gives output \(1, 32, 8\): the shapes must be",
     ("mixers.py:Raises", "--width", "8"): r"Raises: a row of 33 tokens raised KeyError: 'no such table' \(mixers",
+    ("mixers.py:NeedsEven", "--width", "8"): r"NeedsEven: a row of 33 tokens raised AssertionError: \(mixers.py:\d+\)",
     ("mixers.py:SinglePrecision", "--width", "8"): r"in float64, and not in float32: give new tensors the type of",
     ("mixers.py:Sound", "decya=1"): r"unknown option 'decya': did you mean 'decay'\? choose from: decay",
     ("mixers.py:Sound", "decay=high"): r"option decay = 'high': Input should be a valid number",

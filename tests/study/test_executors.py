@@ -99,6 +99,49 @@ def test_a_warning_in_workers_is_one_line_told_once(here, capfd):
     assert capfd.readouterr().err == "", "nothing reaches the screen past the progress display"
 
 
+AHEAD = """
+import torch
+from torch import nn
+class Own(nn.Module):
+    def __init__(self, width, noise=0.0):
+        super().__init__()
+        self.noise, self.drop, self.mix = noise, nn.Dropout(0.1), nn.Linear(width, width)
+class Causal(Own):
+    def forward(self, x):
+        return self.drop(self.mix(x.cumsum(1)))
+class Ahead(Own):
+    def forward(self, x):
+        later = x.mean(1, keepdim=True) + torch.zeros(x.shape[-1])  # no float64 without float32
+        return self.mix(x + later + self.noise * torch.randn_like(x))
+class Chunks(Own):
+    def forward(self, x):
+        assert x.shape[1] % 16 == 0, "whole chunks only"
+        return self.mix(x.cumsum(1))
+class Single(Own):
+    def forward(self, x):
+        return torch.cat([x[:, 1:], x[:, :1]], 1) @ torch.eye(x.shape[-1])  # float32 only
+"""
+
+
+def test_a_mixer_of_ones_own_that_looks_ahead_is_told_of_once_and_before_it_trains(here):
+    (here / "ahead.py").write_text(AHEAD)
+    notes, trained = [], []
+
+    def watch(cohort, event):
+        notes.extend([event.text] if isinstance(event, Note) and "not causal" in event.text else [])
+        trained.extend([len(notes)] if isinstance(event, Measured) else [])
+
+    centred = {"kind": "attention", "conv": "k", "conv_causal": False}  # built in, and says itself what it is
+    noisy = {"kind": "ahead.py:Ahead", "noise": 1.0}  # random numbers are no proof of anything
+    mixers = ["ahead.py:Ahead", "ahead.py:Single", "ahead.py:Causal", "ahead.py:Chunks", noisy, centred]
+    asked = study(mixer=mixers, layers=2).changed(train={"lr": [1e-3, 1e-2], "steps": 2, "batch": 4, "test_rows": 4})
+    run(asked, store="a.sqlite", device="cpu", workers=1, cohort=1, sinks=[watch], progress=False)
+    ahead, single = sorted(notes)
+    assert ahead.startswith("ahead.py:Ahead is not causal: token 1 moves the output by ")
+    assert single.startswith("ahead.py:Single is not causal: token 1 moves the output by ")
+    assert min(trained) == 1, "the first mixer's warning came before its training"
+
+
 def test_a_worker_that_is_silent_for_long_is_told_of_and_waited_for(here, monkeypatch):
     monkeypatch.setattr("recollect.study.executors.workers.SILENCE", 0.3)  # a new process takes longer to begin
     notes = []

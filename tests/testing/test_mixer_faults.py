@@ -161,8 +161,20 @@ class Drops(Sound):
         return nn.functional.dropout(super().forward(x), 0.5)
 
 
+class RemembersShape(Sound):
+    """It adds what it gave last, where that has the same shape: a row of another length wipes it out."""
+
+    last: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = super().forward(x)
+        kept, self.last = self.last, y.detach()
+        return y if kept is None or kept.shape != y.shape else y + kept
+
+
 def test_hidden_state_between_calls():
     assert broken("determinism", Remembers).startswith("the same call twice: output moves by ")
+    assert broken("determinism", RemembersShape).endswith("the module keeps something from call to call")
     assert broken("determinism", Drops).startswith("the same call twice: output moves by ")
     assert broken("determinism", Counts) == "forward changed 'calls' of the module"
 

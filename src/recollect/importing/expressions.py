@@ -17,9 +17,11 @@ MOST_STEPS = 300_000
 """The most expressions that are evaluated: the limit of a script that would not end."""
 MOST_ITEMS = 100_000
 """The most items of a list, or letters of a text."""
+MOST_BITS = 4096
+"""The largest whole number."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     function.__name__: function
-    for function in (dict, list, tuple, set, len, max, min, sum, any, all, int, float, bool, abs, round, enumerate, zip, sorted)
+    for function in (dict, list, tuple, set, len, max, min, any, all, int, float, bool, abs, round, enumerate, zip, sorted)
 }  # fmt: skip
 _METHODS = {
     list: ("append", "extend", "copy", "index", "count", "insert"),
@@ -41,7 +43,14 @@ def _text(value: Any = "") -> str:
     return str(value)
 
 
-_FUNCTIONS["str"] = _text
+def _sum(numbers: Any, start: Any = 0) -> Any:
+    added = [start, *numbers]
+    if any(isinstance(number, list | tuple) for number in added):
+        raise ValueError("the sum of lists is not supported")
+    return sum(added)
+
+
+_FUNCTIONS |= {"str": _text, "sum": _sum}
 
 
 @dataclass
@@ -126,6 +135,8 @@ class Reader:
             value = evaluate(node, names)
         if isinstance(value, str | list | tuple | dict | set) and len(value) > MOST_ITEMS:
             raise self.refuse(node, f"more than {MOST_ITEMS:,} items are not supported")
+        if isinstance(value, int) and value.bit_length() > MOST_BITS:
+            raise self.refuse(node, f"a number of more than {MOST_BITS:,} bits is not supported")
         return value
 
     def _constant(self, node: ast.Constant, names: dict[str, Any]) -> Any:
@@ -138,6 +149,8 @@ class Reader:
             return _FUNCTIONS[node.id]
         if node.id in ("range", "print"):
             return Imported(node.id)
+        if node.id == "__name__":
+            return "config_module"  # as Zoology imports it
         raise self.refuse(node, f"the name {node.id!r} is not known")
 
     def _list(self, node: ast.List | ast.Tuple | ast.Set, names: dict[str, Any]) -> Any:
@@ -209,6 +222,8 @@ class Reader:
         if isinstance(owner, Imported):
             return Imported(f"{owner.name}.{node.attr}")
         if isinstance(owner, Made):
+            if node.attr not in owner.fields:
+                raise self.refuse(node, f"{owner.kind}.{node.attr} is not set in the file, and defaults are not read")
             return owner.fields[node.attr]
         if node.attr in next((allowed for kind, allowed in _METHODS.items() if type(owner) is kind), ()):
             return getattr(owner, node.attr)
@@ -264,8 +279,10 @@ def _make(name: str, positional: list[Any], keyword: dict[str, Any]) -> Any:
     if module in ("numpy", "np"):
         if function not in ("logspace", "linspace", "geomspace", "array"):
             raise ValueError(f"numpy.{function} is not supported")
-        if any(isinstance(n, int | float) and abs(n) > MOST_ITEMS for n in (*positional, *keyword.values())):
-            raise ValueError(f"numpy.{function} of numbers above {MOST_ITEMS:,} is not supported")
+        given = [*positional, *keyword.values()]
+        flat = [n for one in given for n in (one if function == "array" and isinstance(one, list | tuple) else [one])]
+        if any(not isinstance(n, int | float) or abs(n) > MOST_ITEMS for n in flat):
+            raise ValueError(f"numpy.{function} of anything but numbers up to {MOST_ITEMS:,} is not supported")
         return getattr(np, function)(*positional, **keyword).tolist()
     if name == "uuid.uuid4":
         return Made("UUID", {"hex": "0" * 32})

@@ -1,12 +1,16 @@
 """Zoology's models: layers, mixers and their options under the names they have here."""
 
+from string import ascii_uppercase as LETTERS
 from typing import Any
 
 import yaml
 
 from recollect.importing.fields import Fates, Fields, LeftOut
 from recollect.importing.script import Made
-from recollect.importing.tables import MIXERS, MODEL, MODEL_SAME, NO_EFFECT
+from recollect.importing.tables import FEATURES, MIXERS, MODEL, MODEL_SAME, NO_EFFECT
+
+MOST_LAYERS = 1000
+"""The deepest model of which each layer is looked at."""
 
 
 def zoology_model(made: Any, fates: Fates) -> tuple[Fields, int]:
@@ -16,6 +20,8 @@ def zoology_model(made: Any, fates: Fates) -> tuple[Fields, int]:
     vocab = fates.take(own, "model", "vocab_size", "task.vocab", 8192)
     model = fates.rename(own, MODEL, "model", "model")
     layers = model.setdefault("layers", 2)
+    if layers > MOST_LAYERS:
+        raise LeftOut(f"n_layers {layers}: at most {MOST_LAYERS} are mapped")
     longest = fates.take(own, "model", "max_position_embeddings", "model.positions")
     model["positions"] = "learned" if longest else "none"
     block = fates.take(own, "model", "block_type", "model.mlp", "TransformerBlock")
@@ -27,12 +33,19 @@ def zoology_model(made: Any, fates: Fates) -> tuple[Fields, int]:
         mlp = "identity" if state == "Identity" else "gelu"
         model |= {"mlp_ratio": float(options.get("hidden_mult", 4))} if mlp == "gelu" else {}
     mixers = _mixers(own.pop("sequence_mixer", None), layers, fates)
+    for mixer in mixers:
+        if (
+            mixer["kind"] == "mamba"
+        ):  # Zoology draws its maps again, and zeroes its biases, in one of the two blocks only
+            mixer |= {"dt_init": "zero"} if block == "TransformerBlock" else {"init": "pytorch"}
     fates.rest(own, MODEL_SAME, "model")
     if len({yaml.safe_dump(mixer) for mixer in mixers}) == 1:
         return {"mixer": mixers[0], "mlp": mlp, **model}, vocab
-    letters = "ABCDEFGH"[: len(mixers)]
-    blocks = {letter: {"mixer": mixer, "mlp": mlp} for letter, mixer in zip(letters, mixers, strict=True)}
-    return {"pattern": letters, "blocks": blocks, **model}, vocab
+    kinds = list({yaml.safe_dump(mixer): mixer for mixer in mixers}.values())
+    if len(kinds) > len(LETTERS):
+        raise LeftOut(f"{len(kinds)} different mixers in one model: at most {len(LETTERS)} are mapped")
+    blocks = {letter: {"mixer": mixer, "mlp": mlp} for letter, mixer in zip(LETTERS, kinds, strict=False)}
+    return {"pattern": "".join(LETTERS[kinds.index(mixer)] for mixer in mixers), "blocks": blocks, **model}, vocab
 
 
 def _parts(module: Any) -> tuple[str, Fields]:
@@ -69,10 +82,15 @@ def _mixer(kind: str, own: Fields, layer: int, fates: Fates) -> Fields:
         block = fates.take(own, path, "block_size", "mixer.window, which counts the token itself too", 256)
         mixer["window"] = block + 1
     if kind == "H3":
-        state = int(fates.take(own, path, "d_state", "mixer.state (left out where it is the length)", 0))
+        state = int(fates.take(own, path, "d_state", "mixer.state (left out where it is the length)", 64))
         mixer |= {"state": state} if state != own.get("l_max") else {}
-    if kind == "Based" and own.get("num_key_value_heads") == own.get("num_heads"):
-        fates.take(own, path, "num_key_value_heads", "the same here")
+    if kind == "Based":
+        feature = str(fates.take(own, path, "feature_name", "mixer.feature", "taylor_exp")).rpartition(".")[2]
+        if feature not in FEATURES:
+            raise LeftOut(f"mixer Based with the feature map {feature} does not exist here")
+        mixer |= FEATURES[feature]
+        if own.get("num_key_value_heads") == own.get("num_heads"):
+            fates.take(own, path, "num_key_value_heads", "the same here")
     for name in [name for name in own if name in table.unused]:
         fate = "no effect here: the model knows its length" if name == "l_max" else NO_EFFECT
         fates.note(f"{path}.{name}", own.pop(name), fate)

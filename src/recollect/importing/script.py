@@ -39,16 +39,17 @@ def call(function: Any, *arguments: Any) -> Any:
 
 
 class _Script(Reader):
-    """Evaluates one script."""
+    """Evaluates one script; `read` has the names of all that were begun for it, as a module may import one that imports it."""
 
-    def __init__(self, path: Path | None):
+    def __init__(self, path: Path | None, read: dict[Path, dict[str, Any]] | None = None):
         super().__init__(path)
-        self.names, self.depth = dict[str, Any](), 0
+        self.names, self.depth, self.read = dict[str, Any](), 0, {} if read is None else read
         if path is None:
             return
+        self.read[path.resolve()] = self.names
         try:
             tree = ast.parse(path.read_text(), str(path))
-        except (OSError, UnicodeDecodeError, SyntaxError, ValueError) as error:
+        except (OSError, UnicodeDecodeError, SyntaxError, ValueError, MemoryError, RecursionError) as error:
             raise SpecError(f"{path}: cannot be read as Python: {error}") from None
         try:
             self.run(tree.body, self.names)
@@ -95,13 +96,29 @@ class _Script(Reader):
             raise self.refuse(node, f"a statement of the kind {type(node).__name__} is not supported")
 
     def _import(self, node: ast.ImportFrom, names: dict[str, Any]) -> None:
-        """Read a module beside the script too; record only the names of any other."""
-        last = (node.module or "").rpartition(".")[2]
-        beside = self.path.with_name(f"{last}.py") if self.path and last else None
-        defined = read_script(beside) if beside and beside.is_file() and beside != self.path else {}
+        """Read a module that lies beside the script, or below a folder above it, too; record only the names of any other."""
+        defined = self._module(node.module or "", node.level)
         for alias in node.names:
             other = Imported(f"{node.module}.{alias.name}")
             names[alias.asname or alias.name] = defined.get(alias.name, other)
+
+    def _module(self, name: str, level: int) -> dict[str, Any]:
+        """The names of a module; of one in another folder, such as Zoology's own classes, those before what is not supported."""
+        if not (self.path and name):
+            return {}
+        above = self.path.resolve().parents
+        beside = self.path.with_name(f"{name.rpartition('.')[2]}.py")
+        others = [folder / f"{name.replace('.', '/')}.py" for folder in (above[level - 1 : level] if level else above)]
+        for path in (beside, *others):
+            if path.is_file() and path.resolve() not in self.read:
+                try:
+                    return _Script(path, self.read).names
+                except SpecError:
+                    if path == beside:
+                        raise
+            if path.resolve() in self.read and path.resolve() != self.path.resolve():
+                return self.read[path.resolve()]
+        return {}
 
     def _loop(self, node: ast.For, names: dict[str, Any]) -> None:
         for item in self.value(node.iter, names):

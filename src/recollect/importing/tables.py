@@ -19,36 +19,46 @@ class MixerTable:
     unused: tuple[str, ...] = ("l_max",)
     """Options that decide nothing here: the model gives the length, or Zoology's code passes over them."""
     added: dict[str, Any] = field(default_factory=dict)
-    """Options that Zoology's module has by default and ours does not."""
+    """Where Zoology's module, with no option given, is not ours with no option given: the options that make ours the same."""
 
 
 MIXERS = {
     "MHA": MixerTable("attention", {"num_heads": "heads", "dropout": "dropout", "bias": "bias"}),
-    "SlidingAttn": MixerTable("attention", unused=("l_max", "attention_dropout")),
-    "Hyena": MixerTable("hyena", {"filter_order": "filter_width", "emb_dim": "features"}),
-    "RWKVTimeMixer": MixerTable("rwkv"),
+    "SlidingAttn": MixerTable("attention", {"dropout": "dropout"}, unused=("l_max", "attention_dropout")),
+    "Hyena": MixerTable("hyena", {"filter_order": "filter_width", "emb_dim": "features"}, added={"train_features": True}),
+    "RWKVTimeMixer": MixerTable("rwkv", added={"init": "pytorch"}),
     "RWKV7Attention": MixerTable("rwkv7", {"head_dim": "head_dim"}),
     "BaseConv": MixerTable("base_conv", same={"use_act": False}),
-    "H3": MixerTable("h3", {"head_dim": "head_dim"}),
+    "H3": MixerTable("h3", {"head_dim": "head_dim"}, added={"head_dim": 1}),
     "Based": MixerTable(
-        "linear_attention", {"num_heads": "heads", "feature_dim": "feature_dim"}, same={"feature_name": "taylor_exp"},
-        unused=("l_max", "train_view"), added={"feature": "taylor"},
+        "linear_attention", {"num_heads": "heads", "feature_dim": "feature_dim"}, unused=("l_max", "train_view"),
+        added={"heads": 12, "feature_dim": 16, "bias": False},
     ),
     "Mamba": MixerTable("mamba", {"d_state": "state", "d_conv": "kernel", "expand": "expand"}),
     "Mamba2": MixerTable(
-        "mamba2", {"d_state": "state", "d_conv": "kernel", "expand": "expand", "headdim": "head_dim", "ngroups": "groups"}
+        "mamba2", {"d_state": "state", "d_conv": "kernel", "expand": "expand", "headdim": "head_dim", "ngroups": "groups"},
+        added={"state": 128},
     ),
     "DeltaNet": MixerTable(
         "deltanet", {"num_heads": "heads", "conv_size": "kernel"},
-        same={"use_beta": True, "use_gate": False, "use_short_conv": True},
+        same={"use_beta": True, "use_gate": False, "use_short_conv": True}, added={"heads": 4},
     ),
     "GatedDeltaNet": MixerTable(
         "gated_deltanet", {"num_heads": "heads", "conv_size": "kernel", "expand_v": "expand_v", "use_gate": "output_gate"},
-        same={"use_short_conv": True}, added={"expand_v": 2},
+        same={"use_short_conv": True}, added={"heads": 6, "expand_v": 2},
     ),
-    "GatedLinearAttention": MixerTable("gla", {"num_heads": "heads"}, same={"use_short_conv": False}),
+    "GatedLinearAttention": MixerTable(
+        "gla", {"num_heads": "heads"}, same={"use_short_conv": False}, added={"heads": 4}
+    ),
 }  # fmt: skip
 """By the class name of Zoology's mixer. What is neither here nor handled in zoology.py is named as not mapped."""
+
+FEATURES = {
+    "taylor_exp": {"feature": "taylor"}, "TaylorExp": {"feature": "taylor"}, "ReLU": {"feature": "relu"},
+    **{name: {"feature": "elu"} for name in ("pos_elu", "PosELU")},
+    **{name: {"feature": "identity", "normalise": "on"} for name in ("none", "identity", "Identity")},
+}  # fmt: skip
+"""The feature maps of Zoology's Based, by the last part of their name."""
 
 MODEL = {
     "d_model": "width", "n_layers": "layers", "resid_dropout": "dropout_residual", "embed_dropout": "dropout_embedding"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from recollect.importing.fields import Fates, Fields, LeftOut
@@ -53,19 +54,25 @@ def import_zoology(path: str | Path, trust: bool = False, name: str = "") -> Imp
     names = _as_plain(runpy.run_path(str(path))) if trust else read_script(path)
     fates, left_out = Fates(), dict[str, int]()
     configs = names.get("configs") or _of_functions(names, fates)
-    if not configs:
+    if not (configs and isinstance(configs, list | tuple) and all(isinstance(one, Made) for one in configs)):
         raise SpecError(f"{path}: it makes no list `configs` of TrainConfig, nor functions that add models to a list")
-    runs = []
+    runs: dict[str, Fields] = {}
     for config in configs:
         try:
-            runs.append(_run(config, fates))
+            run = _run(config, fates)
+            if runs.setdefault(yaml.safe_dump(run), run) is not run:
+                raise LeftOut("the same as another run, but for what is not mapped")
         except LeftOut as error:
             left_out[str(error)] = left_out.get(str(error), 0) + 1
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise SpecError(
+                f"{path}: a TrainConfig of it is not one of Zoology's: {type(error).__name__}: {error}"
+            ) from None
     if not runs:
         reasons = "; ".join(f"{reason} ({n} runs)" for reason, n in left_out.items())
         raise SpecError(f"{path}: no run can be written as one of recollect's: {reasons}")
     # A copy in which nothing is shared, so that the file has no anchors.
-    fields = {"name": name or path.stem.replace("_", "-"), **json.loads(json.dumps(_grid(runs)))}
+    fields = {"name": name or path.stem.replace("_", "-"), **json.loads(json.dumps(_grid([*runs.values()])))}
     text = f"# From {path.name}, a configuration of Zoology.\n" + yaml.safe_dump(fields, sort_keys=False, width=120)
     return Imported(Study.model_validate(fields), text, len(configs), left_out, fates)
 
@@ -96,6 +103,8 @@ def _as_plain(value: Any) -> Any:
         return Made(type(value).__name__, {name: _as_plain(getattr(value, name)) for name in given})
     if isinstance(value, dict):
         return {key: _as_plain(inner) for key, inner in value.items() if not str(key).startswith("__")}
+    if isinstance(value, np.generic):
+        return value.item()
     return [_as_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
@@ -103,8 +112,11 @@ def _run(config: Made, fates: Fates) -> Fields:
     """One run: task, tests, model and train."""
     own = fates.fields(config, "train", "train")
     data = fates.fields(own.pop("data", None), "data", "data")
+    if "builder" in data:
+        raise LeftOut("data.builder, as Zoology's first version names a task, is not mapped")
     model, vocab = zoology_model(own.pop("model", None), fates)
     train = {"protocol": "zoology2024", **fates.rename(own, TRAIN, "train", "train")}
+    train["lr"] = float(f"{train.get('lr', 1e-3):.12g}")
     metric = own.pop("early_stopping_metric", "valid/accuracy")
     if metric not in (None, "valid/accuracy"):
         fates.note("train.early_stopping_metric", metric, NOT_MAPPED)
@@ -157,7 +169,7 @@ def _grid(runs: list[Fields]) -> Fields:
     models: dict[str, Fields] = {}
     for run in runs:
         train = dict(run["train"])
-        rate = float(f"{train.pop('lr', 1e-3):.12g}")
+        rate = train.pop("lr")
         setting = {"task": run["task"], "tests": run["tests"], "train": train}
         key, model = yaml.safe_dump(setting), yaml.safe_dump(run["model"])
         settings.setdefault(key, setting)

@@ -8,6 +8,7 @@ import torch
 
 from recollect.models.spec import ADDED, ModelSpec
 from recollect.spec import SpecError
+from recollect.spec.errors import line_of
 from recollect.tasks.base import Task
 from recollect.testing import MIXER_CHECKS, TASK_CHECKS, Check
 from recollect.testing.measure import Make, build, in_one_line, numbers, results
@@ -76,12 +77,17 @@ def check_rules(model: str) -> Iterator[Checked]:
 def _is_mixer(kind: str, make: Make, width: int) -> None:
     try:
         output_shape(make, width, LENGTH)
-    except AssertionError as error:
-        raise SpecError(f"{kind}: {error}") from None
     except SpecError:  # such as a layer whose kernels need a GPU
         raise
     except Exception as error:
+        if _is_verdict(error):
+            raise SpecError(f"{kind}: {error}") from None
         raise SpecError(f"{kind}: a row of {LENGTH} tokens raised {in_one_line(error)}{_hint(make, width)}") from error
+
+
+def _is_verdict(error: Exception) -> bool:
+    """Whether a rule says that it is broken, and it is not an assertion of the user's own code that failed."""
+    return isinstance(error, AssertionError) and not line_of(error)
 
 
 def _hint(make: Make, width: int) -> str:
@@ -96,12 +102,12 @@ def _hint(make: Make, width: int) -> str:
 def _checked(check: Check, make: Make, width: int) -> Checked:
     try:
         note = check.function(make, width, LENGTH)
-    except AssertionError as error:
-        message = str(error)
-        if check.function is causality and _causal_to_rounding(make, width):
-            return Checked(check.name, "note", f"only to rounding, as where FFTs convolve ({message})")
-        return Checked(check.name, "broken", message, _ends_all(check, make, width))
     except Exception as error:
+        if _is_verdict(error):
+            message = str(error)
+            if check.function is causality and _causal_to_rounding(make, width):
+                return Checked(check.name, "note", f"only to rounding, as where FFTs convolve ({message})")
+            return Checked(check.name, "broken", message, _ends_all(check, make, width))
         fatal = check.function in (causality, finite, determinism)
         return Checked(check.name, "broken", f"could not be checked: {in_one_line(error)}", fatal)
     return Checked(check.name, "note", note) if note else Checked(check.name, "holds", check.description)
@@ -134,7 +140,7 @@ def broken_rules(task: Task) -> dict[str, str]:
         try:
             check.function(task)
         except Exception as error:
-            broken[check.name] = str(error) if isinstance(error, AssertionError) else in_one_line(error)
+            broken[check.name] = str(error) if _is_verdict(error) else in_one_line(error)
             if check.name in FORM:
                 break
     return broken

@@ -5,16 +5,20 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 from weakref import WeakValueDictionary
 
 import torch
 
+from recollect.mixers.spec import MixerSpec
+from recollect.models.spec import ModelSpec
 from recollect.spec import SpecError
 from recollect.spec.source import named_code
 from recollect.spec.state import GlobalState, changed_on_import
-from recollect.study.executors.reports import Broken, Done, Halted, Report
+from recollect.study.executors.reports import Broken, Done, Halted, Report, Warned
+from recollect.testing.mixers import looks_ahead
 from recollect.train.checkpoint import EVERY
 from recollect.train.device import choose_device, has_bfloat16
 from recollect.train.events import Ended, Saved
@@ -42,6 +46,10 @@ def received(text: str, id: str) -> RunSpec:
 
 
 copyreg.pickle(RunSpec, lambda run: (received, sent(run)))
+
+
+AHEAD = 64
+"""Tokens of the rows on which a user's own mixer is checked to be causal: whole chunks of one that works in chunks."""
 
 
 @dataclass(eq=False)
@@ -98,6 +106,8 @@ def attempt(
             error = f"{device} has memory for {fits} runs of {runs[0].model.title} at once, not for {len(runs)}"
             yield Broken("memory", error, error, fits)
             return
+        for text in _looking_ahead(runs[0].model):
+            yield Warned(text)
         for event in train(runs, device, saved, every, weights, stop):
             if isinstance(event, Ended) and state is not None:
                 event.notes += _notes(runs[0], state)
@@ -121,6 +131,19 @@ def _notes(run: RunSpec, state: GlobalState) -> list[str]:
     """What a reader should know about settings of the process that a run's own code has changed."""
     during = f"{run.model.title}: its code changes {', '.join(changes)}" if (changes := state.changes()) else ""
     return [*filter(None, [during]), *changed_on_import()]
+
+
+def _looking_ahead(model: ModelSpec) -> list[str]:
+    """A warning for each mixer of a user's own whose outputs depend on later tokens. Built-in ones say so where they may."""
+    mixers = dict.fromkeys(block.mixer for block in model.layer_blocks() if block.mixer.source)
+    return [text for mixer in mixers if (text := _ahead(mixer, model.width, model.layers))]
+
+
+@cache
+def _ahead(mixer: MixerSpec, width: int, layers: int) -> str:
+    place = {"length": AHEAD, "layer": 0, "layers": layers, "positions": "none", "base_width": 0}
+    found = looks_ahead(lambda: mixer.build(width, **place).eval(), width, AHEAD)
+    return f"{mixer.kind} is {found}; its accuracy is not that of a causal model" if found else ""
 
 
 def own_code(run: RunSpec) -> tuple[str, ...]:
