@@ -31,9 +31,9 @@ class _Plain(Console):
         return super().render_str(text, **options)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*map(self._fitting, objects), **options)
+        super().print(*map(self.fitting, objects), **options)
 
-    def _fitting(self, shown: Any) -> Any:
+    def fitting(self, shown: Any) -> Any:
         """A table as it is; as a list, a row after another, where its numbers would have to be broken into several lines."""
         from rich.table import Table
 
@@ -47,7 +47,8 @@ class _Plain(Console):
         names = [str(column.header) for column in shown.columns]
         lines = [str(shown.title)] if shown.title else []
         for first, *rest in zip(*(map(str, column.cells) for column in shown.columns), strict=True):
-            facts = [f"{name}: {cell}" for name, cell in zip(names[1:], rest, strict=True) if cell not in ("", "-")]
+            told = ((name, cell) for name, cell in zip(names[1:], rest, strict=True) if cell not in ("", "-"))
+            facts = [f"{name}: {cell}" if name else cell for name, cell in told]
             lines += [first, *(f"  {line}" for line in textwrap.wrap("; ".join(facts), self.width - 2))]
         return self.render_str("\n".join(lines))
 

@@ -31,7 +31,7 @@ def compare(
     from recollect.study.stored import one_side
 
     (first, ours), (second, theirs) = (one_side(word, store) for word in (a, b))
-    second = f"{second} (B)" if first == second else second
+    first, second = f"{first} (A)", f"{second} (B)"
     ours, theirs = (chosen(part, where or ()) for part in (ours, theirs))
     if ours.empty or theirs.empty:
         raise SpecError(f"no run of {first if ours.empty else second} meets the conditions")

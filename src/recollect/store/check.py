@@ -37,7 +37,8 @@ def check(path: str | Path, trust: bool = False) -> Iterator[Finding]:
     yield _integrity(Path(path))
     try:
         store = Store(path)
-        known = f"{len(store.done()):,} runs in {len(store.studies())} studies"
+        runs, studies = len(store.done()), len(store.studies())
+        known = f"{runs:,} run{'s' * (runs != 1)} in {studies:,} stud{'y' if studies == 1 else 'ies'}"
     except StoreError as error:
         yield Finding("schema", "wrong", str(error))
         return
