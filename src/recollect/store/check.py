@@ -91,7 +91,7 @@ def _orphans(store: Store) -> Finding:
 
 
 def _count(store: Store, which: str) -> int:
-    return store._query(f"SELECT count(*) FROM {which}")[0][0]
+    return sum(count for (count,) in store._query(f"SELECT count(*) FROM {which}"))  # none where the file is empty
 
 
 def _weights(store: Store) -> Finding:
