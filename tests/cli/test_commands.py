@@ -108,8 +108,8 @@ def test_results_by_condition_and_order(made):
     [
         ("acuracy > 0.9", "no column 'acuracy': did you mean 'accuracy'"),
         ("accuracy", "write a column"),
-        ("accuracy > high", "'high' is none"),
-        ("mixer > 3", "mixer is no number"),
+        ("accuracy > high", "'high' is not"),
+        ("mixer > 3", "mixer is not a number"),
     ],
 )
 def test_a_condition_that_cannot_be_read_is_refused(made, condition, message):
@@ -161,7 +161,7 @@ def test_plot_writes_the_picture_asked_for(made, tmp_path, ending):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--x", "mixer"), "model.mixer is no number"),
+        (("--x", "mixer"), "model.mixer is not a number"),
         (("--y", "acuracy"), "did you mean 'accuracy'"),
         (("--to", "fig.xls"), "choose from: .html, .pdf, .png, .svg"),
         (("--size", "big"), "WIDTHxHEIGHT"),

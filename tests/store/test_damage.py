@@ -105,7 +105,8 @@ def test_every_reading_command_refuses_a_damaged_store(sound, cli, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "row", ["spec = '{broken'", "spec = '[1, 2]'", "spec = json_set(spec, '$.train.lr', 'fast')", "best_accuracy = 'high'"]
+    "row",
+    ["spec = '{broken'", "spec = '[1, 2]'", "spec = json_set(spec, '$.train.lr', 'fast')", "best_accuracy = 'high'"],
 )
 def test_status_and_watch_refuse_a_row_that_cannot_be_read(sound, cli, row):
     damage(sound, f"UPDATE runs SET {row}")

@@ -47,9 +47,12 @@ def compare(
     shown = found.runs.loc[found.runs["configuration"].isin(list(found.table.loc[order, "configuration"]))]
     rates = shown["train.lr"].nunique() > 1
     x, xlabel = ("train.lr", "learning rate") if rates else ("train.seed", "seed")
+    some = (
+        f"{PANELS} of {len(found.table)} configurations, those that differ most. " if len(found.table) > PANELS else ""
+    )
     figure = lines_figure(
         mean_and_range(shown, ["configuration", "side", x]), x, "side", "configuration", title=f"{first} and {second}",
-        caption="Line: mean over seeds; band: lowest to highest.", xlabel=xlabel, logx=rates,
+        caption=f"{some}Line: mean over seeds; band: lowest to highest.", xlabel=xlabel, logx=rates,
     )  # fmt: skip
     save_as(figure, to)
     console.print(f"The picture: {to}")
