@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from recollect.analysis import window
 from recollect.analysis.columns import where
 from recollect.cli import app
+from recollect.cli.app import console
 from recollect.figures import window as window_figure
 from recollect.spec import SpecError, UserError
 from recollect.store.frames import curves_frame, runs_frame
@@ -187,7 +188,8 @@ def test_compare_finds_the_configurations_of_both_and_their_difference(made, sto
     assert len(rows) == 20
     assert {row["difference"] for row in rows if "mamba2" in row["configuration"]} == {""}
     assert {float(row["difference"]) for row in rows if "mamba2" not in row["configuration"]} == {0.0}
-    assert "large (A)" in said
+    assert said.startswith("large (A) and store.sqlite:large (B)")
+    assert "large (A) and large (B)" in recollect("compare", "large", "large", "--store", made)
     with pytest.raises(SpecError, match="meets the conditions"):
         recollect(*words, "--where", "accuracy > 2")
 
@@ -263,6 +265,13 @@ def test_status_and_watch_show_how_far_each_is(store):
     assert "no process writes to it now" in " ".join(said.split())
 
 
+def test_watch_shows_whole_names_in_a_narrow_terminal(store, monkeypatch):
+    monkeypatch.setattr(console, "width", 80)
+    said = recollect("watch", "large", "--once", "--store", store)
+    assert "attention, width=16\n  steps: 100%; ended: 50 of 50; in training: 0;" in said
+    assert max(map(len, said.splitlines())) <= 80
+
+
 @pytest.mark.parametrize(
     "kind", ["mixers", "tasks", "presets", "protocols", "optimisers", "schedules", "papers", "views"]
 )
@@ -273,6 +282,7 @@ def test_everything_with_a_name_is_listed(kind):
     assert len({name for name, *_ in lines}) == len(lines) > 3
     assert all(about for _, about, _ in lines)
     assert lines[0][0] in recollect("list", kind)
+    assert not any(about.endswith("et al") for _, about, _ in lines)
 
 
 def test_a_kind_that_cannot_be_listed_is_refused():
