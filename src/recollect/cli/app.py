@@ -48,8 +48,8 @@ class _Plain(Console):
         names = [str(column.header) for column in shown.columns]
         lines = [str(shown.title)] if shown.title else []
         for first, *rest in zip(*(map(str, column.cells) for column in shown.columns), strict=True):
-            told = ((name, cell) for name, cell in zip(names[1:], rest, strict=True) if cell not in ("", "-"))
-            facts = [f"{name}: {cell}" if name else cell for name, cell in told]
+            known = ((name, cell) for name, cell in zip(names[1:], rest, strict=True) if cell not in ("", "-"))
+            facts = [f"{name}: {cell}" if name else cell for name, cell in known]
             lines += [first, *(f"  {line}" for line in textwrap.wrap("; ".join(facts), max(20, self.width - 2)))]
         return self.render_str("\n".join(lines))
 
