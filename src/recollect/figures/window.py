@@ -68,7 +68,8 @@ def window_caption(frame: pd.DataFrame, threshold: float = THRESHOLD) -> str:
     def count(number: int, what: str) -> str:
         return f"{number} {what}{'s' * (number != 1)}"
 
-    each = f"{count(frame['train.lr'].nunique(), 'rate')} x {count(frame['train.seed'].nunique(), 'seed')} per model"
+    rates, seeds = (len(frame[name].unique()) for name in ("train.lr", "train.seed"))
+    each = f"{count(rates, 'rate')} x {count(seeds, 'seed')} per model"
     size, layers = f"{count(len(frame), 'run')}: {each}", values("model.layers")
     setting = f"width {values('model.width')}, {layers} layer{'s' * (layers != '1')}, batch {values('train.batch')}"
     return (
