@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from recollect.analysis import window
 from recollect.analysis.columns import where
 from recollect.cli import app
+from recollect.cli.app import console
 from recollect.figures import window as window_figure
 from recollect.spec import SpecError, UserError
 from recollect.store.frames import curves_frame, runs_frame
@@ -108,8 +109,8 @@ def test_results_by_condition_and_order(made):
     [
         ("acuracy > 0.9", "no column 'acuracy': did you mean 'accuracy'"),
         ("accuracy", "write a column"),
-        ("accuracy > high", "'high' is none"),
-        ("mixer > 3", "mixer is no number"),
+        ("accuracy > high", "'high' is not"),
+        ("mixer > 3", "mixer is not a number"),
     ],
 )
 def test_a_condition_that_cannot_be_read_is_refused(made, condition, message):
@@ -161,7 +162,7 @@ def test_plot_writes_the_picture_asked_for(made, tmp_path, ending):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--x", "mixer"), "model.mixer is no number"),
+        (("--x", "mixer"), "model.mixer is not a number"),
         (("--y", "acuracy"), "did you mean 'accuracy'"),
         (("--to", "fig.xls"), "choose from: .html, .pdf, .png, .svg"),
         (("--size", "big"), "WIDTHxHEIGHT"),
@@ -187,7 +188,8 @@ def test_compare_finds_the_configurations_of_both_and_their_difference(made, sto
     assert len(rows) == 20
     assert {row["difference"] for row in rows if "mamba2" in row["configuration"]} == {""}
     assert {float(row["difference"]) for row in rows if "mamba2" not in row["configuration"]} == {0.0}
-    assert "large (A)" in said
+    assert said.startswith("large (A) and store.sqlite:large (B)")
+    assert "large (A) and large (B)" in recollect("compare", "large", "large", "--store", made)
     with pytest.raises(SpecError, match="meets the conditions"):
         recollect(*words, "--where", "accuracy > 2")
 
@@ -263,6 +265,13 @@ def test_status_and_watch_show_how_far_each_is(store):
     assert "no process writes to it now" in " ".join(said.split())
 
 
+def test_watch_shows_whole_names_in_a_narrow_terminal(store, monkeypatch):
+    monkeypatch.setattr(console, "width", 80)
+    said = recollect("watch", "large", "--once", "--store", store)
+    assert "attention, width=16\n  steps: 100%; ended: 50 of 50; in training: 0;" in said
+    assert max(map(len, said.splitlines())) <= 80
+
+
 @pytest.mark.parametrize(
     "kind", ["mixers", "tasks", "presets", "protocols", "optimisers", "schedules", "papers", "views"]
 )
@@ -273,6 +282,7 @@ def test_everything_with_a_name_is_listed(kind):
     assert len({name for name, *_ in lines}) == len(lines) > 3
     assert all(about for _, about, _ in lines)
     assert lines[0][0] in recollect("list", kind)
+    assert not any(about.endswith("et al") for _, about, _ in lines)
 
 
 def test_a_kind_that_cannot_be_listed_is_refused():

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -130,6 +131,24 @@ def test_a_table_that_a_terminal_is_too_narrow_for_becomes_a_list_with_whole_num
     assert max(map(len, text.splitlines())) <= width
     assert "1.0e-02" in text
     assert text.count("0.12345") == 6
+
+
+def test_a_terminal_of_one_column_is_no_error():
+    _Plain(file=io.StringIO(), width=1).print(text_table(pd.DataFrame([["a", "0.5"]], columns=["name", "x"]), ["x"]))
+
+
+def test_in_a_list_a_cell_without_a_heading_stands_alone():
+    out = io.StringIO()
+    table = text_table(pd.DataFrame([["sgd", "descent", "0.12345"]], columns=["name", "", "rate"]), ["rate"])
+    _Plain(file=out, width=16).print(table)
+    assert "sgd\n  descent; rate:" in out.getvalue()
+
+
+def test_letters_that_the_output_cannot_show_are_escaped(tmp_path):
+    words = [sys.executable, "-m", "recollect.cli", "show", "model", "attention", "width=16"]
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\u250c" in done.stdout
 
 
 def test_an_empty_store_says_what_to_do(cli, tmp_path):

@@ -102,6 +102,8 @@ def test_rates_of_others_do_not_stretch_the_picture():
     assert axes.get_xlim()[0] > 5e-4
     assert "dotted: 2 of the four rates of Zoology" in window_caption(frame)
     assert "dotted" not in window_caption(frame[frame["train.lr"] > 0.02])
+    assert "rates x 1 seed per model" in window_caption(frame[frame["train.seed"] == frame["train.seed"].min()])
+    assert "(s)" not in window_caption(frame)
 
 
 def test_unknown_formats_and_columns_are_refused(tmp_path):

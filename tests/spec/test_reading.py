@@ -37,6 +37,8 @@ REFUSED = {
     "state -4": (BASE + "model: {mixer: {kind: mamba, state: -4}}", "state = -4: choose from 1 to"),
     "a long path": (BASE + f"model: {{mixer: '{'a' * 5000}.py:X'}}", "no file"),
     "a key that is a number": (BASE + "1: 2", "line 3: the key 1 is not text"),
+    "a control character": ("name: a\x01b", "not YAML: unacceptable character"),
+    "an empty file": ("", "a study is a mapping with name, task, model and train; got None"),
     "a key that is null": (BASE + "null: 2", "the key null is not text"),
     "a key that is a list": (BASE + "? [1, 2]\n: 3", "the key sequence is not text"),
     "a list in itself": ("task: &a [*a]", "an anchor contains itself"),

@@ -104,6 +104,22 @@ def test_every_reading_command_refuses_a_damaged_store(sound, cli, tmp_path):
     assert cli("backup", sound, "--to", tmp_path / "b.sqlite").refuses("damaged: it has no table points")
 
 
+@pytest.mark.parametrize(
+    "row",
+    ["spec = '{broken'", "spec = '[1, 2]'", "spec = json_set(spec, '$.train.lr', 'fast')", "best_accuracy = 'high'"],
+)
+def test_status_and_watch_refuse_a_row_that_cannot_be_read(sound, cli, row):
+    damage(sound, f"UPDATE runs SET {row}")
+    for words in [("status",), ("watch", "--once")]:
+        assert cli(*words, "--store", sound).refuses("has a row that cannot be read", "recollect check"), words
+
+
+def test_an_empty_file_is_a_store_without_runs(cli, tmp_path):
+    (tmp_path / "empty.sqlite").touch()
+    told = cli("check", tmp_path / "empty.sqlite")
+    assert (told.code, "wrong" in told.out) == (0, False)
+
+
 def test_measures_that_are_not_finite_are_read_as_none(sound, cli, tmp_path):
     damage(sound, """UPDATE points SET data = '{"step": 5, "accuracy": NaN, "train_loss": Infinity}'""")
     read_all(sound)

@@ -1,5 +1,6 @@
 """The plan: the right counts before anything starts, and where each number is from."""
 
+import os
 import re
 import subprocess
 import sys
@@ -102,6 +103,21 @@ def test_time_is_from_the_store_where_it_knows_the_shape_then_from_steps_then_fr
     assert (elsewhere.basis, elsewhere.cohorts) == ("H200 model", 2)
     told = 4 * gpu_seconds(elsewhere.example, 4) + 2 * gpu_seconds(elsewhere.example, 2)
     assert elsewhere.seconds == pytest.approx(told)
+
+
+def test_a_plan_for_a_gpu_runs_own_code_in_another_process(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(
+        "import os\nfrom pathlib import Path\nfrom recollect.train.optimisers.sgd import SGD\n"
+        "class Own(SGD):\n    def state_bytes(self, params):\n"
+        "        Path('asked', str(os.getpid())).touch()\n        return 0\n"
+    )
+    (tmp_path / "asked").mkdir()
+    plan = plan_of(study(train={**TRAIN, "optimiser": "own.py:Own"}), None, "cuda", 4)
+    assert plan.parts[0].seconds > 0
+    asked = [path.name for path in (tmp_path / "asked").iterdir()]
+    assert asked
+    assert str(os.getpid()) not in asked
 
 
 def test_a_plan_draws_builds_and_counts_each_thing_once(monkeypatch):

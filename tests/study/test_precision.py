@@ -3,13 +3,16 @@
 import re
 
 import pytest
+import torch
 
+from recollect.spec import SpecError
 from recollect.store.store import Store
 from recollect.study.executors.base import Resources
 from recollect.study.executors.local import Local
 from recollect.study.progress import Progress
 from recollect.study.run import run
 from recollect.study.spec import Study
+from recollect.train.device import choose_device
 
 TRAIN = {"steps": 4, "batch": 4, "eval_every": 2, "eval_rows": 8, "test_rows": 16, "lr": [1e-3, 1e-2]}
 
@@ -55,6 +58,13 @@ def test_it_goes_on_in_the_precision_of_its_runs_in_the_store(tmp_path, able, mo
     assert "in bfloat16 (as the study's runs in the store" in shown.where
     explicit = run(study(precision="float32"), store=store, device="cpu", workers=1, progress=False)
     assert explicit.reused == 0, "what the study says goes before"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("device", ["cuda", "cuda:0"])
+def test_a_gpu_that_is_not_there_is_refused(device):
+    with pytest.raises(SpecError, match=f"device '{device}' cannot be used"):
+        choose_device(device)
 
 
 def test_a_cpu_is_asked_for_float32():

@@ -14,6 +14,7 @@ from recollect.study.executors.mps import Mps
 from recollect.study.executors.sharing import Load, load_of, workers_per_gpu
 from recollect.study.executors.upcoming import Upcoming
 from recollect.study.executors.workers import Workers
+from recollect.study.packing import pack
 from recollect.study.spec import Study
 from recollect.study.trainer import longest_first
 
@@ -51,7 +52,7 @@ def test_workers_fill_the_gpu_and_fit_into_memory(loads, processors, memory, wor
     assert workers_per_gpu(loads, processors, memory * GB) == workers
 
 
-def test_the_load_of_a_cohort_grows_with_it_and_own_code_is_not_run_for_it(tmp_path, monkeypatch):
+def test_the_load_of_a_cohort_grows_with_it():
     attention, mamba = (load_of(study().runs()[start : start + 36]) for start in (0, 36))
     one = load_of(study().runs()[:1])
     assert one.held < attention.held
@@ -59,13 +60,40 @@ def test_the_load_of_a_cohort_grows_with_it_and_own_code_is_not_run_for_it(tmp_p
     assert one.filled < attention.filled < 1
     assert attention.held == pytest.approx(36 * one.held)
     assert 3.7e9 < attention.held < 30e9, "measured: 3.7 GiB when compiled"
-    (tmp_path / "own.py").write_text(
-        "from torch import nn\nclass Own(nn.Module):\n    def __init__(self, width): raise SystemExit\n"
-    )
+
+
+OWN = """
+from torch import nn
+from recollect.tasks.mqar import MQAR
+from recollect.train.optimisers.sgd import SGD
+class Mixer(nn.Module):
+    def __init__(self, width): raise SystemExit
+class Optimiser(SGD):
+    def state_bytes(self, params): raise SystemExit
+class Task(MQAR):
+    kind: str = ""
+    @property
+    def row_answers(self): raise SystemExit
+"""
+
+
+@pytest.mark.parametrize("part", ["mixer", "optimiser", "task"])
+def test_own_code_is_not_run_to_learn_how_much_a_cohort_needs(part, tmp_path, monkeypatch, two_gpus):
     monkeypatch.chdir(tmp_path)
-    own = Study(task="mqar", model={"mixer": "own.py:Own", "width": 8, "layers": 1}, train={"steps": 4}).runs()
+    (tmp_path / "own.py").write_text(OWN)
+    named = {"task": "mqar", "mixer": "attention", "optimiser": "adamw"} | {part: f"own.py:{part.title()}"}
+    own = Study(
+        task={"kind": named["task"], "length": 16, "pairs": 2, "vocab": 40},
+        model={"mixer": named["mixer"], "width": 8, "layers": 1},
+        train={"optimiser": named["optimiser"], "steps": 100_000, "lr": [0.1, 0.2, 0.3]},
+    ).runs()
     assert load_of(own).filled == 0.5
-    assert longest_first([own, study().runs()[:2]])[1] is own
+    assert pack(own, 2) == [own[:2], own[2:]]
+    assert longest_first([study(steps=10**6).runs()[:2], own])[1] is own
+    upcoming = Upcoming("cuda", workers=1)
+    upcoming.expect([own])
+    assert not upcoming.queue
+    assert not upcoming.compiling
 
 
 def test_short_cohorts_share_a_gpu_because_their_steps_are_not_compiled():

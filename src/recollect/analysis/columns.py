@@ -42,14 +42,14 @@ def where(frame: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
             try:
                 frame = frame.loc[_COMPARE[sign](values, float(wanted))]
             except ValueError:
-                raise SpecError(f"condition {condition!r}: {match[1]} is a number, and {wanted!r} is none") from None
+                raise SpecError(f"condition {condition!r}: {match[1]} is a number, and {wanted!r} is not") from None
         elif sign in ("=", "==", "!="):
             same = [
                 wanted in (str(value), str(value).rpartition(":")[2]) for value in values
             ]  # mine.py:Mine is Mine too
             frame = frame.loc[[found == (sign != "!=") for found in same]]
         else:
-            raise SpecError(f"condition {condition!r}: {match[1]} is no number: use =, != or ~ (contains)")
+            raise SpecError(f"condition {condition!r}: {match[1]} is not a number: use =, != or ~ (contains)")
     return frame
 
 

@@ -1,6 +1,7 @@
 """The application and its entry point. No file of the command line imports torch at its head: `--help` answers at once."""
 
 import atexit
+import io
 import os
 import signal
 import sys
@@ -31,9 +32,9 @@ class _Plain(Console):
         return super().render_str(text, **options)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*map(self._fitting, objects), **options)
+        super().print(*map(self.fitting, objects), **options)
 
-    def _fitting(self, shown: Any) -> Any:
+    def fitting(self, shown: Any) -> Any:
         """A table as it is; as a list, a row after another, where its numbers would have to be broken into several lines."""
         from rich.table import Table
 
@@ -47,8 +48,9 @@ class _Plain(Console):
         names = [str(column.header) for column in shown.columns]
         lines = [str(shown.title)] if shown.title else []
         for first, *rest in zip(*(map(str, column.cells) for column in shown.columns), strict=True):
-            facts = [f"{name}: {cell}" for name, cell in zip(names[1:], rest, strict=True) if cell not in ("", "-")]
-            lines += [first, *(f"  {line}" for line in textwrap.wrap("; ".join(facts), self.width - 2))]
+            known = ((name, cell) for name, cell in zip(names[1:], rest, strict=True) if cell not in ("", "-"))
+            facts = [f"{name}: {cell}" if name else cell for name, cell in known]
+            lines += [first, *(f"  {line}" for line in textwrap.wrap("; ".join(facts), max(20, self.width - 2)))]
         return self.render_str("\n".join(lines))
 
 
@@ -64,6 +66,9 @@ problems = _Plain(stderr=True, highlight=False, markup=False, emoji=False)
 def main() -> None:
     """Run a command, and end with its exit code also where code of a user's own has left threads behind."""
     before = set(threading.enumerate())
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal or a pipe may not know a letter such as ≥
     try:
         _main()
     except KeyboardInterrupt:  # another one, before a stop could be reported

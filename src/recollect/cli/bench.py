@@ -55,7 +55,7 @@ def bench(
         OPTIMISERS.find(name)  # refuses an unknown one before anything is timed
     best = ceilings(place)
     console.print(
-        f"{_name(place)}: a matrix product does {best.flops / 1e12:.3g} T operations per second, a copy {best.bytes / 1e9:.4g} GB"
+        f"{_name(place)}: a matrix product reaches {best.flops / 1e12:.3g} TFLOP/s, a copy {best.bytes / 1e9:.4g} GB/s"
     )
     rows: list[Row] = []
     for mixer, name in product(mixers or ["attention"], names):

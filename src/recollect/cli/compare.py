@@ -31,7 +31,7 @@ def compare(
     from recollect.study.stored import one_side
 
     (first, ours), (second, theirs) = (one_side(word, store) for word in (a, b))
-    second = f"{second} (B)" if first == second else second
+    first, second = f"{first} (A)", f"{second} (B)"
     ours, theirs = (chosen(part, where or ()) for part in (ours, theirs))
     if ours.empty or theirs.empty:
         raise SpecError(f"no run of {first if ours.empty else second} meets the conditions")
@@ -47,9 +47,12 @@ def compare(
     shown = found.runs.loc[found.runs["configuration"].isin(list(found.table.loc[order, "configuration"]))]
     rates = shown["train.lr"].nunique() > 1
     x, xlabel = ("train.lr", "learning rate") if rates else ("train.seed", "seed")
+    some = (
+        f"{PANELS} of {len(found.table)} configurations, those that differ most. " if len(found.table) > PANELS else ""
+    )
     figure = lines_figure(
         mean_and_range(shown, ["configuration", "side", x]), x, "side", "configuration", title=f"{first} and {second}",
-        caption="Line: mean over seeds; band: lowest to highest.", xlabel=xlabel, logx=rates,
+        caption=f"{some}Line: mean over seeds; band: lowest to highest.", xlabel=xlabel, logx=rates,
     )  # fmt: skip
     save_as(figure, to)
     console.print(f"The picture: {to}")

@@ -1,6 +1,7 @@
 """`recollect list`: everything with a name, in one line each."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from pkgutil import resolve_name
@@ -36,7 +37,8 @@ def list_names(
     if what not in KINDS:
         raise SpecError(f"cannot list {what!r}: {nearest(what, KINDS)}")
     lines = list(KINDS[what]())
-    table = Table(what.removesuffix("s"), "", *["options and defaults"] * any(options for *_, options in lines))
+    last = "figures and tables" if what == "papers" else "options and defaults"
+    table = Table(what.removesuffix("s"), "", *[last] * any(options for *_, options in lines))
     for name, about, options in lines:
         cells = [Text(name, no_wrap=True), Text(about), Text(options)]
         table.add_row(*cells[: len(table.columns)])
@@ -95,7 +97,8 @@ def _papers() -> Iterable[Line]:
 
 def _first(text: str | None) -> str:
     """The first sentence or line of a docstring."""
-    return " ".join(inspect.cleandoc(text or "").partition("\n\n")[0].split()).partition(". ")[0].rstrip(".")
+    words = " ".join(inspect.cleandoc(text or "").partition("\n\n")[0].split())
+    return re.split(r"(?<!et al)\. ", words)[0].rstrip(".")
 
 
 KINDS: dict[str, Callable[[], Iterable[Line]]] = {

@@ -7,6 +7,7 @@ from typer import Argument, Option
 from recollect.cli.app import app, console
 from recollect.cli.options import DEFAULT_STORE, SCALES, CohortOption, StoreOption, complete_paper, completes
 from recollect.papers import PAPERS
+from recollect.spec import SpecError, nearest
 
 
 @app.command()
@@ -31,6 +32,8 @@ def papers(
     from recollect.papers.reproduce import chosen, grids_of, plans, total
     from recollect.store.store import Store
 
+    if not paper and scale and scale not in SCALES:
+        raise SpecError(f"unknown scale {scale!r}: {nearest(scale, SCALES)}")
     known = Store(store) if store.exists() else None
     for name in [paper] if paper else PAPERS:
         if not paper and scale and scale not in PAPERS.find(name).scales:

@@ -12,7 +12,7 @@ from recollect.cli.options import DEFAULT_STORE, StoreOption
 @app.command()
 def report(
     studies: Annotated[
-        list[str] | None, Argument(metavar="[STUDY]...", help="Names of studies; left out: every one in the store.")
+        list[str] | None, Argument(metavar="STUDY", help="Names of studies; left out: every one in the store.")
     ] = None,
     store: StoreOption = DEFAULT_STORE,
     to: Annotated[Path, Option(help="The file to write.")] = Path("report.html"),

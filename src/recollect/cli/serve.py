@@ -14,7 +14,7 @@ from recollect.cli.options import DEFAULT_STORE
 def serve(
     stores: Annotated[
         list[Path] | None,
-        Argument(metavar="[STORE]...", envvar="RECOLLECT_STORE", help="Results files; several are compared."),
+        Argument(metavar="STORE", envvar="RECOLLECT_STORE", help="Results files; several are compared."),
     ] = None,
     port: Annotated[int, Option(min=0, max=65535, help="0: any that is free.")] = 8050,
     host: Annotated[

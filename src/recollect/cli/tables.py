@@ -163,7 +163,7 @@ def beside_table(table: pd.DataFrame, first: str, second: str) -> Table:
         }  # fmt: skip
         cells = {name: "-" if "nan" in cell else cell for name, cell in cells.items()}
         rows.append({"configuration": row["configuration"], **cells})
-    return table_of(rows, f"{first} (A) and {second} (B)")
+    return table_of(rows, f"{first} and {second}")
 
 
 def bench_table(frame: pd.DataFrame) -> Table:

@@ -13,6 +13,9 @@ from recollect.cli.options import DEFAULT_STORE, StoreOption
 from recollect.store.progress import ConfigurationProgress, by_study, progress
 from recollect.store.store import Store
 
+ROOM = 110
+"""Columns of a terminal below which steps are a percentage instead of a bar."""
+
 
 @app.command()
 def watch(
@@ -33,7 +36,7 @@ def watch(
             shown = [part for part in found if study or part.left] or found
             now, done = time.monotonic(), sum(part.steps_done for part in found)
             began = began or (now, done)
-            live.update(_table(opened, shown, _left(found, began, (now, done))), refresh=True)
+            live.update(console.fitting(_table(opened, shown, _left(found, began, (now, done)))), refresh=True)
             if once or not any(part.left for part in found):
                 return
             time.sleep(every)
@@ -81,7 +84,8 @@ def _table(store: Store, shown: list[ConfigurationProgress], left: str) -> Table
     several = len({part.study for part in shown}) > 1
     for heading in [*["study"] * several, "configuration"]:
         table.add_column(heading, overflow="fold")
-    table.add_column("steps", min_width=12)
+    narrow = console.width < ROOM
+    table.add_column("steps", min_width=0 if narrow else 12)
     for heading in ("ended", "in training", "failed", "best so far", "at rate", "measured"):
         table.add_column(heading, justify="right", no_wrap=True)
     for part in shown:
@@ -89,7 +93,8 @@ def _table(store: Store, shown: list[ConfigurationProgress], left: str) -> Table
         best = "-" if part.best_accuracy is None else f"{part.best_accuracy:.3f}"
         ago = "-" if part.measured is None else f"{max(0.0, time.time() - part.measured):,.0f} s ago"
         table.add_row(
-            *names, ProgressBar(total=max(1, part.steps), completed=part.steps_done, width=12),
+            *names, f"{part.steps_done / max(1, part.steps):.0%}" if narrow
+            else ProgressBar(total=max(1, part.steps), completed=part.steps_done, width=12),
             f"{part.ended} of {part.runs}", str(part.begun), str(part.failed) if part.failed else "-", best,
             "-" if part.best_lr is None else f"{part.best_lr:.1e}", ago,
         )  # fmt: skip

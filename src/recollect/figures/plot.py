@@ -25,17 +25,17 @@ def plot_figure(
     x, y, lines = (column(runs, name) for name in (x, y, lines))
     for name in (x, y):
         if not is_numeric_dtype(runs[name]):
-            raise SpecError(f"{name} is no number, and cannot be an axis; {name!r} can be what lines stand for")
+            raise SpecError(f"{name} is not a number and cannot be an axis; it can be what `lines` stand for")
     shown = runs if x == "train.lr" else runs.loc[at_best(runs)]
     table = mean_and_range(with_accuracy(shown), [lines, x], y)
     table = table.assign(**{lines: table[lines].map(str)})
     values = table[x].dropna().to_numpy(float)
     share = y.endswith("accuracy") or y in ("final.answers", "final.rows", "final.valid")
-    which = "all runs" if x == "train.lr" else "runs at the best learning rate of their configuration"
+    which = "" if x == "train.lr" else " at the best learning rate of their configuration"
     return lines_figure(
         table, x, lines, title=title, xlabel=plain(x), ylabel=plain(y), ylim=(-0.03, 1.05) if share else None,
         logx=bool(len(values) and values.min() > 0 and values.max() >= 4 * values.min()),
-        caption=f"{len(shown)} runs: {which}. Line: mean over runs; band: lowest to highest.",
+        caption=f"{len(shown):,} runs{which}. Line: mean over runs; band: lowest to highest.",
     )  # fmt: skip
 
 

@@ -68,8 +68,7 @@ def add_caption(figure: Figure, text: str) -> None:
 
 def save(figure: Figure, stem: Path, formats: Sequence[str] = ("png", "svg"), columns: int = 0) -> list[Path]:
     """Write the figure in these formats. `columns`: fitted to one or two columns of a page (`fit`)."""
-    if wrong := [one for one in formats if one not in FORMATS]:
-        raise SpecError(f"no format {', '.join(wrong)}: choose from {', '.join(FORMATS)}")
+    check_formats(formats)
     with output_errors(stem.parent):
         stem.parent.mkdir(parents=True, exist_ok=True)
     if columns:
@@ -80,6 +79,12 @@ def save(figure: Figure, stem: Path, formats: Sequence[str] = ("png", "svg"), co
         with written_whole(path) as draft:
             figure.savefig(draft, **FORMATS[ending])
     return paths
+
+
+def check_formats(formats: Sequence[str]) -> None:
+    """Refuse a format in which no picture can be written."""
+    if wrong := [one for one in formats if one not in FORMATS]:
+        raise SpecError(f"no format {', '.join(wrong)}: choose from {', '.join(FORMATS)}")
 
 
 def show_text(figure: Figure) -> None:

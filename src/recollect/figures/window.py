@@ -65,8 +65,13 @@ def window_caption(frame: pd.DataFrame, threshold: float = THRESHOLD) -> str:
     def values(column: str) -> str:
         return ", ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in sorted(frame[column].unique()))
 
-    size = f"{len(frame)} runs: {frame['train.lr'].nunique()} rates x {frame['train.seed'].nunique()} seeds per model"
-    setting = f"width {values('model.width')}, {values('model.layers')} layer(s), batch {values('train.batch')}"
+    def count(number: int, what: str) -> str:
+        return f"{number} {what}{'s' * (number != 1)}"
+
+    rates, seeds = (len(frame[name].unique()) for name in ("train.lr", "train.seed"))
+    each = f"{count(rates, 'rate')} x {count(seeds, 'seed')} per model"
+    size, layers = f"{count(len(frame), 'run')}: {each}", values("model.layers")
+    setting = f"width {values('model.width')}, {layers} layer{'s' * (layers != '1')}, batch {values('train.batch')}"
     return (
         f"{size}; task {values('task.kind')}, {setting}, at most {frame['step'].max()} steps. Line: mean over seeds; "
         f"band: lowest to highest seed; shaded and bars: accuracy at least {threshold:g}{_dotted(frame)}."

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from recollect.figures.style import save, style
+from recollect.figures.style import check_formats, save, style
 from recollect.papers import PAPERS
 from recollect.papers.item import Item, Paper, gather
 from recollect.papers.judge import ANSWERS, SCALES, Evidence, Scale, Verdict, distinct, judge
@@ -125,6 +125,7 @@ def reproduce(
         options: those of `recollect.run`: `executor`, `workers`, `cohort`, `progress` and others.
     """
     paper, items, size = chosen(what, scale)
+    check_formats(formats)
     folder = Path(out or Path("results/reproductions") / scale / paper.name)
     command = f"recollect reproduce {paper.name}/{{}} --scale {scale}"
     outcome, records = None, []

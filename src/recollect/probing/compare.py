@@ -56,8 +56,9 @@ def pictures(frame: pd.DataFrame, records: list[dict[str, Any]], setting: ProbeS
 def caption(part: pd.DataFrame, setting: ProbeSetting) -> str:
     """What the picture shows, at which scale, and where the shipped curves are from."""
     now = list(part["origin"]).count("now")
+    seeds = f"{setting.seeds} seed{'s' * (setting.seeds > 1)}"
     text = (
-        f"{now} runs of a search among {RATES} rates and {setting.seeds} seed(s); {setting}. Line: mean of the seeds tried; "
+        f"{now} runs of a search among {RATES} rates and {seeds}; {setting}. Line: mean of the seeds tried; "
         f"band: lowest to highest; bars: accuracy at least {THRESHOLD:g}; dotted: the four rates of Zoology."
     )
     if now == len(part):

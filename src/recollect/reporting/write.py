@@ -20,6 +20,7 @@ from recollect.reporting.content import Content
 from recollect.reporting.controls import controls, run_heads
 from recollect.reporting.reproduction import read_reproduction, studies_of
 from recollect.reporting.sections import configurations_section, question, reproduction_section, study_section
+from recollect.spec import SpecError
 from recollect.spec.output import written_whole
 from recollect.store.store import Store, StoreError
 from recollect.views.fields import plain
@@ -39,6 +40,8 @@ def report(
     report is then of that paper's studies.
     """
     store, to = store if isinstance(store, Store) else Store(store), Path(to)
+    if to.suffix not in ("", ".html", ".htm"):
+        raise SpecError(f"cannot write {to.name!r}: a report is an .html file")
     folder = Path(reproduction) if reproduction is not None else None
     found = read_reproduction(folder) if folder else None
     known = store.studies()

@@ -17,18 +17,22 @@ _FAULTS = (ValueError, TypeError, AttributeError, KeyError, IndexError, Overflow
 def read_yaml(text: str) -> Any:
     """The data of a YAML text. Refused are duplicate keys, keys that are not text, and anchors that contain themselves or unfold
     into more than a million values."""
-    loader = yaml.SafeLoader(text)
+    try:
+        return _data(yaml.SafeLoader(text))
+    except SpecError:
+        raise
+    except (yaml.YAMLError, *_FAULTS) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
+        raise SpecError(f"not YAML: {reason[:300]}") from None
+
+
+def _data(loader: yaml.SafeLoader) -> Any:
     try:
         node = loader.get_single_node()
         if node is None:
             return None
         _size(node, {}, 1)
         return loader.construct_document(node)
-    except SpecError:
-        raise
-    except (yaml.YAMLError, *_FAULTS) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
-        raise SpecError(f"not YAML: {reason[:300]}") from None
     finally:
         loader.dispose()
 

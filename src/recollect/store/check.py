@@ -37,7 +37,8 @@ def check(path: str | Path, trust: bool = False) -> Iterator[Finding]:
     yield _integrity(Path(path))
     try:
         store = Store(path)
-        known = f"{len(store.done()):,} runs in {len(store.studies())} studies"
+        runs, studies = len(store.done()), len(store.studies())
+        known = f"{runs:,} run{'s' * (runs != 1)} in {studies:,} stud{'y' if studies == 1 else 'ies'}"
     except StoreError as error:
         yield Finding("schema", "wrong", str(error))
         return
@@ -90,7 +91,7 @@ def _orphans(store: Store) -> Finding:
 
 
 def _count(store: Store, which: str) -> int:
-    return store._query(f"SELECT count(*) FROM {which}")[0][0]
+    return sum(count for (count,) in store._query(f"SELECT count(*) FROM {which}"))  # none where the file is empty
 
 
 def _weights(store: Store) -> Finding:

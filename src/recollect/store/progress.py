@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from recollect.store.files import read_errors
 from recollect.store.store import Store
 
 
@@ -42,6 +43,12 @@ def progress(store: Store, study: str | None = None) -> list[ConfigurationProgre
     """How far each configuration of each study is, or of one study; in the order of the studies and of their runs."""
     if study is not None:
         store.study_source(study)  # refuses a name that the store does not know
+    with read_errors(store.path):
+        return list(_progress(store, study).values())
+
+
+def _progress(store: Store, study: str | None) -> dict[tuple[str, str], ConfigurationProgress]:
+    """By study and configuration."""
     found: dict[tuple[str, str], ConfigurationProgress] = {}
     best: dict[tuple[str, str], str] = {}  # the id of the best run
     for name, label, steps, run, status, ended_best, step, best_so_far, time, failed in store._query(
@@ -58,13 +65,13 @@ def progress(store: Store, study: str | None = None) -> list[ConfigurationProgre
         part.steps_done += (steps or 0) if status else (step or 0)
         highest = ended_best if status else best_so_far
         if highest is not None and (part.best_accuracy is None or highest > part.best_accuracy):
-            part.best_accuracy, best[key] = highest, run
+            part.best_accuracy, best[key] = float(highest), run
         if not status and time:
             part.measured = max(part.measured or 0.0, time)
     for key, run in best.items():
         for (spec,) in store._query(_SPEC, [run, run]):
-            found[key].best_lr = json.loads(spec)["train"].get("lr")
-    return list(found.values())
+            found[key].best_lr = float(json.loads(spec)["train"]["lr"])
+    return found
 
 
 def by_study(store: Store, parts: Iterable[ConfigurationProgress]) -> dict[str, ConfigurationProgress]:

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from recollect.study.cost import held_bytes
+from recollect.study.executors.base import own_code
 from recollect.train.spec import RunSpec
 
 GPU_COHORT, CPU_COHORT = 192, 8
@@ -46,9 +47,9 @@ def filling(pending: Sequence[RunSpec], likely: Sequence[RunSpec], size: int) ->
 
 
 def _limit(run: RunSpec) -> int:
-    """How many runs of this shape may train together because of their size. The code of a user's own mixer runs only where it
-    trains, so that its size is unknown here."""
-    if any(mixer.source for mixer in run.model.mixers()):
+    """How many runs of this shape may train together because of their size. A user's own code runs only where it trains, so
+    that the size of its runs is unknown here."""
+    if own_code(run):
         return GPU_COHORT
     return max(2, STATE // sum(held_bytes(run)))
 

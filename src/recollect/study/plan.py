@@ -113,7 +113,7 @@ def make_plan(
             part.seconds, part.basis = timing.seconds(work, len(part.left), len(cohorts)), "timed now"
         elif kind_of(device) == "cuda":
             sizes = Counter(map(len, cohorts))
-            part.seconds = sum(n * size * cost.gpu_seconds(part.example, size, gpu, work) for size, n in sizes.items())
+            part.seconds = _own_process(_gpu_seconds, part.example, sizes, gpu, work)
             part.basis = f"{gpu.title} model"
         elif other:
             part.seconds, part.basis = len(part.left) * cost.cpu_seconds(part.example, work) * other, "other runs"
@@ -153,6 +153,11 @@ def _own_process(function: Callable[..., T], runs: RunSpec | list[RunSpec], *giv
         return function(runs, *given)
     (result,) = run_apart(f"{run.model.title}: building it", _listed, function, runs, *given)
     return result
+
+
+def _gpu_seconds(run: RunSpec, cohorts: Counter[int], gpu: Machine, work: Work) -> float:
+    """What cohorts of such runs take on a GPU, given how many there are of each size."""
+    return sum(n * size * cost.gpu_seconds(run, size, gpu, work) for size, n in cohorts.items())
 
 
 def _listed(function: Callable[..., T], *given: Any) -> list[T]:

@@ -106,7 +106,7 @@ class Study(Spec):
         if not path.is_file():
             raise SpecError(f"{path}: no such study file")
         try:
-            return cls.from_yaml(path.read_text(), path.stem)
+            return cls.from_yaml(path.read_text(encoding="utf-8"), path.stem)
         except (SpecError, UnicodeDecodeError) as error:
             raise SpecError(f"{path}: {error}") from None
 
@@ -115,7 +115,7 @@ class Study(Spec):
         """A study from the text of a YAML file; `name` is used where the text gives none."""
         data = read_yaml(text)
         if not isinstance(data, dict):
-            raise SpecError(f"a study is a mapping with name, task, model and train; this is {type(data).__name__}")
+            raise SpecError(f"a study is a mapping with name, task, model and train; got {data!r:.40}")
         try:
             return cls(**{"name": name, **data})
         except ValidationError as error:

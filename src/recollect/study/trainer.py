@@ -188,10 +188,10 @@ class Trainer:
         begun = [run for run in left if run.id in self.checkpoints.of]
         steps = sorted({self.steps[run.id] for run in begun if run.id in self.steps})
         where = f" at step {steps[0]:,}" + (f" to {steps[-1]:,}" if len(steps) > 1 else "") if steps else ""
+        ended = sum(self.ended.values())
         return (
-            f"stopped {self.stop.why}: {sum(self.ended.values())} runs that ended now are kept, {len(begun)} in training "
-            f"are kept{where}, {len(left) - len(begun)} start anew; the same command continues from here"
-            f"{self.executor.goes_on}"
+            f"stopped {self.stop.why}: {ended} run{'s' * (ended != 1)} ended, {len(begun)} in training are kept{where}, "
+            f"{len(left) - len(begun)} start anew; the same command continues from here{self.executor.goes_on}"
         )
 
     def again(self, *cohorts: list[RunSpec]) -> None:

@@ -18,7 +18,7 @@ def choose_device(device: str) -> str:
     """An available device; `auto` is a GPU where there is one."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if device in ("cuda", *gpus("cuda")):
+    if (found := gpus("cuda")) and device in ("cuda", *found):
         return device  # without a context on the GPU, which would take memory that workers need
     try:
         torch.empty(0, device=device)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from recollect.study.cost import step_bytes, step_share, uncompiled_step, will_compile
+from recollect.study.executors.base import own_code
 from recollect.study.packing import GPU_COHORT, pack
 from recollect.train.device import cores
 from recollect.train.spec import RunSpec
@@ -58,9 +59,9 @@ def workers_per_gpu(loads: Sequence[Load], processors: int, memory: float) -> in
 
 
 def load_of(cohort: Sequence[RunSpec]) -> Load:
-    """What a cohort asks of a GPU, by the cost model. A user's own mixer, whose code runs only where it trains, is not asked."""
+    """What a cohort asks of a GPU, by the cost model. A user's own code, which runs only where it trains, is not asked."""
     run, members = cohort[0], len(cohort)
-    if any(mixer.source for mixer in run.model.mixers()):
+    if own_code(run):
         return Load(0.5, 0.0)
     filled = step_share(run, members) if will_compile(run, members) else uncompiled_step(run, members)[1]
     return Load(filled, HELD * members * step_bytes(run))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 
 from recollect.study.cost import will_compile
+from recollect.study.executors.base import own_code
 from recollect.study.executors.sharing import PROCESSORS, load_of
 from recollect.train.device import cores, gpus
 from recollect.train.spec import RunSpec
@@ -30,14 +31,14 @@ class Upcoming:
         self.compiling: dict[Ahead, float] = {}  # and the bytes that each holds
 
     def expect(self, cohorts: Sequence[Sequence[RunSpec]]) -> None:
-        """These cohorts come next; those are left out that are too short for compiling to pay, and users' own mixers, whose code
-        runs only where it trains."""
+        """These cohorts come next; those are left out that are too short for compiling to pay, and users' own code, which runs
+        only where it trains."""
         if not self.open:
             return
         self.queue.clear()
         for cohort in cohorts:
             run = cohort[0]
-            if not any(mixer.source for mixer in run.model.mixers()) and will_compile(run, len(cohort), AHEAD):
+            if not own_code(run) and will_compile(run, len(cohort), AHEAD):
                 self.queue.append((run, max(2, len(cohort)), load_of(cohort).held))
         self.advance()
 
