@@ -1,6 +1,7 @@
 """`recollect list`: everything with a name, in one line each."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from pkgutil import resolve_name
@@ -95,7 +96,8 @@ def _papers() -> Iterable[Line]:
 
 def _first(text: str | None) -> str:
     """The first sentence or line of a docstring."""
-    return " ".join(inspect.cleandoc(text or "").partition("\n\n")[0].split()).partition(". ")[0].rstrip(".")
+    first = " ".join(inspect.cleandoc(text or "").partition("\n\n")[0].split())
+    return re.split(r"(?<!et al)\. ", first)[0].rstrip(".")
 
 
 KINDS: dict[str, Callable[[], Iterable[Line]]] = {
