@@ -4,18 +4,22 @@ Every claim is judged anew from the runs; a question without runs says so. Draw 
 `recollect reproduce widen2026 --from-runs --to docs/reproductions`.
 """
 
+import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from recollect.analysis.sensitivity import RANGE
+from recollect.analysis.window import THRESHOLD
 from recollect.figures.looks import written
 from recollect.papers import PAPERS
 from recollect.papers.item import Item
-from recollect.papers.judge import Evidence, Scale, Verdict, judge
+from recollect.papers.judge import Answer, Evidence, Scale, Verdict, judge
 from recollect.papers.kept import RUNS, kept
 from recollect.papers.widen2026 import WAYS
-from recollect.papers.widen2026.settings import WIDER
+from recollect.papers.widen2026.settings import WIDER, Ways
 from recollect.papers.widen2026.widths import best_rates
 from recollect.train.spec import SEMANTICS
 
@@ -23,54 +27,79 @@ DOCS = Path(__file__).parent
 PAGE, KEPT = DOCS / "window.md", DOCS / "reproductions"
 FROM: tuple[Scale, ...] = ("medium", "tiny")
 """The scales that have runs, the one that decides first."""
-QUESTIONS = {
-    "widen2026/optimisers": "Does another optimiser widen it?",
-    "widen2026/groups": "Do slower rates for Mamba's decay, skip and step size widen it?",
-    "okpekpe2025/readings": "Do Mamba's initial step size or its block widen it?",
-    "okpekpe2025/filler": "Does the filler of the task widen it?",
-    "widen2026/clipping": "Do clipping or less weight decay widen it, and do runs that solved the task fall back?",
-    "widen2026/factors": "Do warm-up, batch size or the schedule widen it?",
-    "widen2026/lengths": "Does longer training widen it, and does the lower edge follow rate x steps = constant?",
-    "okpekpe2025/decay": "Do mixers whose mixing matrix decays more slowly have wider windows?",
-    "widen2026/widths": "Does muP keep the best rate where it is as a model grows wider?",
+WORDS: dict[Answer, str] = {
+    **{answer: answer for answer in ("holds", "does not hold", "not seen at this scale")},
+    "needs longer training": "open: needs longer training",
+    "best rate at the edge of the grid": "open: needs rates beyond those tried",
+    "needs more seeds": "open: needs more seeds",
+    "runs are missing": "waits for runs",
 }
-"""By paper and item."""
-SLOWER = ("slower-adamw", "slower-muon")
-MOST = 3
-"""How many of the claims that wait for runs are written out."""
-PARTLY = {
-    "okpekpe2025/decay": "Only Mamba, Mamba-2 and DeltaNet are measured, not every mixer of the atlas.",
-}
-"""What an item leaves of its question."""
+"""What the page says of an answer."""
+
+
+class Question(NamedTuple):
+    """A question: the paper and the item that answer it, and the heading."""
+
+    name: str
+    asks: str
+    change: str = ""
+    """What may widen a window; empty: the question is another one."""
+    only: tuple[str, ...] = ()
+    """The claims of the item that answer it; empty: all."""
+    same: bool = False
+    """Whether these say that the window stays as it is."""
+    partly: str = ""
+    """What the item leaves of the question."""
+
+
+READINGS = ("step-size-bias-zero", "s-own-block-twice-no-mlp", "s-own-block-twice-no-mlp-pytorch-s-initial-maps")
+SLOW = "slower rates for Mamba's decay, skip and step size"
+QUESTIONS = (
+    Question("widen2026/optimisers", "Does another optimiser widen it?", "another optimiser"),
+    Question("widen2026/groups", f"Do {SLOW} widen it?", SLOW),
+    Question("okpekpe2025/readings", "Do Mamba's initial step size or its block widen it?",
+             "Mamba's initial step size or its block", tuple(f"reading-mamba-{name}" for name in READINGS), same=True),
+    Question("okpekpe2025/filler", "Does the filler of the task widen it?", "blank filler",
+             ("filler-widens-mamba", "filler-leaves-attention")),
+    Question("widen2026/clipping", "Do clipping or less weight decay widen it, and do runs that solved the task fall back?",
+             "clipping or less weight decay"),
+    Question("widen2026/factors", "Do warm-up, batch size or the schedule widen it?", "warm-up, batch size or the schedule"),
+    Question("widen2026/lengths", "Does longer training widen it, and does the lower edge follow rate x steps = constant?",
+             "longer training"),
+    Question("okpekpe2025/decay", "Do mixers whose mixing matrix decays more slowly have wider windows?",
+             partly="Only Mamba, Mamba-2 and DeltaNet are measured, not every mixer of the atlas."),
+    Question("widen2026/widths", "Does muP keep the best rate where it is as a model grows wider?"),
+)  # fmt: skip
 INTRODUCTION = f"""# What widens the window
 
-A *window* is the range of learning rates over which a model recalls at least 95% ([what it means](results.md)). Okpekpe &
-Orvieto find that recurrent models recall only in a narrow one. They leave open why, and what widens it. On this page "wider"
-means wider by at least {WIDER} decades.
+A *window* is the range of learning rates over which a model recalls at least {THRESHOLD:.0%} ([what it means](results.md)), in
+decades: 1 is a factor of ten. Okpekpe & Orvieto find that recurrent models recall only in a narrow one. They leave open why, and
+what widens it. On this page "wider" means wider by at least {WIDER} decades.
 """
-SETTINGS = """## How it was measured
+METHOD = """## How it was measured
 
-- `medium`: MQAR with 64 tokens, 4 pairs, 8,192 words and blank filler, 2 layers of width 64, 25 epochs over 100,000 rows in
-  batches of 512, 10 rates from 3.2e-5 to 1, 3 seeds, AdamW with weight decay 0.1 and no clipping, cosine decay after a warm-up
-  over a tenth of the run.
-- `tiny`: 16 tokens, 4 pairs and 32 words, width 32, 2,000 steps of 32 rows, 7 rates from 1e-4 to 1e-1, 2 seeds. A claim that
-  fails there was *not seen at this scale*; it is not refuted.
+The runs of a question differ only in what it asks about; the rest is AdamW with weight decay 0.1, no clipping, and cosine decay
+after a warm-up over a tenth of the run. `medium` is near the paper's setting and takes a GPU. `tiny` takes two CPU cores; a claim
+that fails there was *not seen at this scale*, which refutes nothing.
 
-The runs of an item differ only in what the item changes. Windows in the tables are means of the seeds' windows, with 90%
-intervals. "Or more" means that the window of a seed continues beyond the rates tried, so it may be wider than the interval
-says. "Best checkpoints" is the window with each run taken at its best measurement instead of its end. Sensitivity is the accuracy
-lost on average at a rate drawn from {low:g} to {high:g}, compared with the best one.
+Windows are means of the seeds' windows, with 90% intervals. "Or more": the window of a seed goes on beyond the rates tried, so
+that it may be wider than the interval says. "Best checkpoints": each run is taken at its best measurement instead of its end.
+Sensitivity is the accuracy lost on average at a rate drawn from {low:g} to {high:g}, compared with the best one.
 
-All numbers are from the runs in [reproductions](reproductions/README.md), judged by code. `python docs/window.py` writes this
-page from them.
+Lion is given a tenth of AdamW's rates and SGD a hundred times as much, so that their sensitivity cannot be compared. SGD has no
+weight decay. Lion's is AdamW's, so that its parameters, with a tenth of the rate, decay a tenth as fast. Schedule-free AdamW
+keeps its rate after warm-up.
+
+`python docs/window.py` writes this page from the runs in [reproductions](reproductions/README.md), which code judges.
 """
+ESTIMATE = re.compile(r"(\S+) \((\S+) \.\. (\S+); \d+ seeds?([^)]*)\)")  # the last part says whether it could be higher
 
 
 @dataclass(frozen=True)
 class Part:
     """What is known of one question."""
 
-    name: str
+    question: Question
     item: Item
     scale: Scale
     evidence: Evidence | None
@@ -78,155 +107,193 @@ class Part:
     verdicts: list[Verdict]
 
     @property
-    def picture(self) -> Path:
-        """Where its picture is, if it was drawn."""
-        paper, _, item = self.name.partition("/")
-        return KEPT / self.scale / paper / f"{item}.png"
+    def tested(self) -> list[Verdict]:
+        """The verdicts on claims that have their runs."""
+        return [verdict for verdict in self.verdicts if verdict.answer != "runs are missing"]
+
+    @property
+    def runs(self) -> str:
+        """How many of its runs there are."""
+        there, asked = (len(self.evidence.runs), self.evidence.asked) if self.evidence else (0, 1)
+        return f"all {asked} runs" if there >= asked else f"{there} of {asked} runs"
+
+    @property
+    def needs(self) -> str:
+        """What would decide it."""
+        return ", ".join(dict.fromkeys(WORDS[one.answer].removeprefix("open: ") for one in self.tested)) or self.runs
+
+    @property
+    def outcome(self) -> str:
+        """Whether its change widens a window."""
+        if self.evidence is None:
+            return "not trained"
+        same = self.question.same
+        answers = {one.answer for one in self.verdicts if same or widening(one)}
+        if "holds" in answers and not same:
+            return "widens"
+        return "does not" if answers == {"holds" if same else "does not hold"} else "open"
 
 
-def part(name: str) -> Part:
-    """The runs of a question at the first scale that has some, and the verdicts on its claims."""
-    paper, _, item_name = name.partition("/")
-    item = PAPERS.find(paper).item(item_name)
+def widening(verdict: Verdict) -> bool:
+    """Whether a claim says that a change widens a window."""
+    return "widen" in verdict.claim or verdict.claim.startswith("slower-")
+
+
+def part(question: Question) -> Part:
+    """What is known at the first scale at which a claim can be judged, or else at the first that has runs."""
+    paper, _, name = question.name.partition("/")
+    item, found = PAPERS.find(paper).item(name), []
     for scale in FROM:
         folder = KEPT / scale / paper
         if not all((folder / name).exists() for name in (RUNS, f"{item.name}.csv")):
             continue
         evidence = kept(item, scale, folder)
         if len(evidence.runs) and set(evidence.runs["semantics"]) == {SEMANTICS}:
-            return Part(name, item, scale, evidence, [judge(claim, evidence) for claim in item.claims])
-    return Part(name, item, FROM[0], None, [])
+            found.append(judged(question, item, evidence))
+    found.sort(key=lambda one: not one.tested)
+    return found[0] if found else Part(question, item, FROM[0], None, [])
+
+
+def judged(question: Question, item: Item, evidence: Evidence) -> Part:
+    """What the runs say of a question."""
+    claims = [claim for claim in item.claims if not question.only or claim.name in question.only]
+    return Part(question, item, evidence.scale, evidence, [judge(claim, evidence) for claim in claims])
 
 
 def counted(verdicts: list[Verdict]) -> str:
     """How many claims hold, do not, are open, and wait for runs."""
-    count = Counter(verdict.answer for verdict in verdicts)
-    no, missing = count["does not hold"] + count["not seen at this scale"], count["runs are missing"]
-    words = "do not" if count["does not hold"] == no else "were not seen to"
-    open_ = len(verdicts) - count["holds"] - no - missing
-    sentence = f"of {len(verdicts)} claims, {count['holds']} hold, {no} {words}, {open_} are open"
-    return sentence + (f", {missing} wait for runs" if missing else "")
+    words = {"holds": "hold", "does not hold": "do not hold", "was not seen": "were not seen", "is open": "are open",
+             "waits for runs": "wait for runs"}  # fmt: skip
+    short = [WORDS[verdict.answer].replace("not seen at this scale", "was not seen") for verdict in verdicts]
+    count = Counter("is open" if word.startswith("open") else word for word in short)
+    numbers = [f"{count[one]} {one if count[one] == 1 else many}" for one, many in words.items() if count[one]]
+    return f"Of {len(verdicts)} claims, {', '.join(numbers)}" if verdicts else "Not trained yet"
 
 
-def moved(part: Part) -> str:
-    """The window of the base and the widest other one, for each panel."""
-    item = part.item.name
-    if part.evidence is None or not part.name.startswith("widen2026") or item not in WAYS:
-        return ""
-    ways, sentences = WAYS[item], []
-    for panel, rows in ways.windows(part.evidence).groupby("panel", sort=False):
-        found = rows.to_dict("records")
-        base = next((row for row in found if row["way"] == ways.base), found[0])
-        others = [row for row in found if row is not base]
-        if others:
-            widest = max(others, key=lambda row: row["mean"])
-            usual, other = (f"{decades(row)} with {row['way']}" for row in (base, widest))
-            sentences.append(f"{written(str(panel))} {usual}, and the widest of the others {other}")
-    return f" Windows in decades: {'; '.join(sentences)}." if sentences else ""
+def readable(text: str, interval: bool = True) -> str:
+    """A number of a verdict, rounded: `1.78 (1.26 .. 2.3; 2 seeds; ..)` is `1.78 or more (1.26 to 2.30)`."""
+    if not (match := ESTIMATE.match(text)):
+        return text
+    value, low, high = (f"{float(match[i]):.2f}" for i in (1, 2, 3))
+    could_rise = any(words in match[4] for words in ("edge of the grid", "longer training"))
+    return f"{value}{' or more' * could_rise}{f' ({low} to {high})' * interval}"
 
 
-def decades(row: dict) -> str:
-    """The width of a window."""
-    return f"{row['mean']:.2f}{' or more' * bool(row['open'])}"
+def widened(verdict: Verdict) -> str:
+    """A claim that holds, and from what to what it widens the window."""
+    numbers = [readable(text, interval=False) for text in verdict.numbers.values()]
+    change = f": from {numbers[1].replace('0.00', 'none')} to {numbers[0]}" if len(numbers) == 2 else ""
+    return f"- {verdict.says}{change} (`{verdict.scale}`)."
 
 
 def answer(parts: list[Part]) -> list[str]:
-    """What widens a window, what was found on each question, and what was not trained."""
-    tried = [verdict for one in parts for verdict in one.verdicts if verdict.answer != "runs are missing"]
-    widen = [verdict for verdict in tried if "widen" in verdict.claim or verdict.claim in SLOWER]
-    count = {word: [verdict for verdict in widen if verdict.answer == word] for word in ("holds", "does not hold")}
-    lines = ["## The answer", ""]
-    if held := [verdict.says for verdict in count["holds"]]:
-        lines += [
-            f"**Of {len(widen)} changes that were tried, {len(held)} widen a window:**",
-            "",
-            *(f"- {says}." for says in held),
-        ]
-    elif widen:
-        lines += [f"**None of the {len(widen)} changes that were tried has been shown to widen a window.**"]
-    else:
-        lines += ["**Nothing has been trained yet.**"]
-    no, open_ = len(count["does not hold"]), len(widen) - sum(map(len, count.values()))
-    lines += ["", f"Of the others, {no} do not, and {open_} are open or were not seen."] if no + open_ else []
-    lines += ["", "By question:", ""]
-    for one in parts:
-        if one.evidence is not None:
-            link = f"[{QUESTIONS[one.name]}](#{anchor(QUESTIONS[one.name])})"
-            lines.append(f"- {link} At `{one.scale}`, {counted(one.verdicts)}.{moved(one)}")
-    untrained = [QUESTIONS[one.name] for one in parts if one.evidence is None]
-    lines += ["", "Not trained yet:", "", *(f"- {question}" for question in untrained)] if untrained else []
-    return [*lines, ""]
+    """What widens a window, what does not, and what is not known."""
+    changes = [one for one in parts if one.question.change]
+    widen = [one for one in changes if one.outcome == "widens"]
+    nothing = "shown to widen a window so far" if any(one.evidence for one in parts) else "trained yet"
+    shown = f"Shown so far to widen a window: {' and '.join(one.question.change for one in widen)}."
+    head = shown if widen else f"Nothing has been {nothing}."
+    held = [verdict for one in widen for verdict in one.verdicts if widening(verdict) and verdict.answer == "holds"]
+    lines = ["## The answer", "", f"**{head}**", "", *map(widened, held), *[""] * bool(held)]
+    told = {
+        "Shown not to widen it": [link(one) for one in changes if one.outcome == "does not"],
+        "Tried, and not decided": [
+            f"{link(one)} (`{one.scale}`: {one.needs})" for one in changes if one.outcome == "open"
+        ],
+        "Not trained yet": [link(one) for one in changes if one.outcome == "not trained"],
+        "Other questions": [f"{link(one)} {counted(one.verdicts)}." for one in parts if not one.question.change],
+    }
+    for title, links in told.items():
+        lines += [f"{title}:", "", *(f"- {text}" for text in links), ""] if links else []
+    return lines
 
 
-def anchor(heading: str) -> str:
-    """The name that a heading can be linked by."""
-    kept_letters = "".join(letter for letter in heading.lower() if letter.isalnum() or letter in " -=")
-    return "-".join(kept_letters.replace("=", " ").split())
+def link(part: Part) -> str:
+    """A link to a question's section."""
+    heading = "".join(letter for letter in part.question.asks.lower() if letter.isalnum() or letter in " -=")
+    return f"[{part.question.change or part.question.asks}](#{'-'.join(heading.replace('=', ' ').split())})"
 
 
-def windows_table(part: Part) -> list[str]:
+def table(columns: str, rows: Iterable[Iterable[Any]], left: int) -> list[str]:
+    """A table of Markdown, whose first columns have text."""
+    names = columns.split(", ")
+    lines = [f"| {' | '.join(names)} |", f"|{'---|' * left}{'--:|' * (len(names) - left)}"]
+    return [*lines, *(f"| {' | '.join(map(str, row))} |" for row in rows), ""]
+
+
+def claims_table(part: Part) -> list[str]:
+    """What is known of each claim that has its runs."""
+    rows = []
+    for one in part.tested:
+        cells = [f"{name.removesuffix(': decades')}: {readable(text)}" for name, text in one.numbers.items()]
+        if one.best_epoch is not None and one.best_epoch != one.answer:
+            cells.append(f"by best checkpoints: {WORDS[one.best_epoch]}")
+        rows.append((one.says, WORDS[one.answer], "; ".join(cells)))
+    return table("claim, so far, measured", rows, 3) if rows else []
+
+
+def windows_table(ways: Ways, evidence: Evidence) -> list[str]:
     """The windows of every way."""
-    assert part.evidence is not None
-    rows = WAYS[part.item.name].windows(part.evidence).to_dict("records")
-    columns = ["model", "trained", "window, decades", "interval", "best checkpoints", "best rate", "accuracy there"]
-    columns += ["sensitivity", "seeds"]
-    lines = [f"| {' | '.join(columns)} |", f"|---|---|{'--:|' * (len(columns) - 2)}"]
-    for row in rows:
-        interval = f"{row['low']:.2f} to {row['high']:.2f}" if row["seeds"] > 1 else "-"
-        cells = (written(str(row["panel"])), row["way"], decades(row), interval, f"{row['checkpoints']:.2f}",
-                 f"{row['rate']:.2g}", f"{row['accuracy']:.3f}", f"{row['sensitivity']:.2f}", row["seeds"])  # fmt: skip
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return [*lines, ""]
+    rows = [
+        (written(str(row["panel"])), row["way"], f"{row['mean']:.2f}{' or more' * bool(row['open'])}",
+         f"{row['low']:.2f} to {row['high']:.2f}" if row["seeds"] > 1 else "-", f"{row['checkpoints']:.2f}",
+         f"{row['rate']:.2g}", f"{row['accuracy']:.3f}", f"{row['sensitivity']:.2f}".replace("nan", "-"), row["seeds"])
+        for row in ways.windows(evidence).to_dict("records")
+    ]  # fmt: skip
+    columns = "trained, window in decades, interval, best checkpoints, best rate, accuracy there, sensitivity, seeds"
+    return table(f"{ways.panel.rpartition('.')[2]}, {columns}", rows, 2)
 
 
-def rates_table(part: Part) -> list[str]:
+def rates_table(evidence: Evidence) -> list[str]:
     """The best rate at every width."""
-    assert part.evidence is not None
-    lines = ["| model | parametrisation | width | best rate | 95 % interval | seeds |", "|---|---|--:|--:|--:|--:|"]
-    for row in best_rates(part.evidence.runs).to_dict("records"):
-        interval = f"{10 ** row['low']:.1e} to {10 ** row['high']:.1e}" if row["count"] > 1 else "-"
-        cells = (written(row["model"]), row["model.parametrisation"], row["model.width"], f"{10 ** row['mean']:.1e}", interval,
-                 row["count"])  # fmt: skip
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return [*lines, ""]
+    rows = [
+        (written(row["model"]), row["model.parametrisation"], row["model.width"], f"{10 ** row['mean']:.1e}",
+         f"{10 ** row['low']:.1e} to {10 ** row['high']:.1e}" if row["count"] > 1 else "-", row["count"])
+        for row in best_rates(evidence.runs).to_dict("records")
+    ]  # fmt: skip
+    return table("model, parametrisation, width, best rate, 95 % interval, seeds", rows, 2)
+
+
+def setting(evidence: Evidence) -> str:
+    """The task, the models and the training of all runs."""
+    runs = evidence.runs
+
+    def given(name: str) -> str:
+        values = [f"{value:,g}" for value in sorted(runs[name].dropna().astype(float).unique())]
+        return " or ".join(values) if len(values) < 3 else f"{values[0]} to {values[-1]}"
+
+    rates, steps = runs["train.lr"].astype(float), given("train.steps")
+    length = f"{steps} steps" if steps != "0" else f"{given('train.epochs')} epochs of {given('train.train_rows')} rows"
+    return (
+        f"MQAR of {given('task.length')} tokens, {given('task.pairs')} pairs and {given('task.vocab')} words; "
+        f"{given('model.layers')} layers of width {given('model.width')}; {length} in batches of {given('train.batch')}; "
+        f"{rates.nunique()} rates from {rates.min():.2g} to {rates.max():.2g}; {runs['train.seed'].nunique()} seeds."
+    )
 
 
 def section(part: Part) -> list[str]:
-    """One question: the answer, the picture, the numbers, the command."""
-    lines = [f"## {QUESTIONS[part.name]}", ""]
-    if note := PARTLY.get(part.name):
-        lines += [note, ""]
+    """One question: the answer, the claims, the picture, the numbers, the command."""
+    question, item = part.question, part.item
+    lines = [f"## {question.asks}", "", *([question.partly, ""] if question.partly else [])]
     if part.evidence is None:
         lines += ["The repository has no runs of this: it has not been trained. To train it:", ""]
     else:
-        there, asked = len(part.evidence.runs), part.evidence.asked
-        runs = f"all {asked} runs" if there >= asked else f"{there} of {asked} runs; the others have not been trained"
-        sentence, in_table = counted(part.verdicts), part.name.startswith("widen2026") and part.item.name in WAYS
-        lines += [f"{sentence[0].upper()}{sentence[1:]} (`{part.scale}`, {runs}).", ""]
-        for verdict in part.verdicts:
-            if verdict.answer == "runs are missing":
-                continue
-            shown = {
-                name: text for name, text in verdict.numbers.items() if not (in_table and name.endswith("decades"))
-            }
-            numbers = "; ".join(f"{name}: {text}" for name, text in shown.items())
-            details = "; ".join(filter(None, (numbers, verdict.note)))
-            lines.append(f"- *{verdict.answer}*: {verdict.says}{f' ({details})' if details else ''}.")
-        lines.append("")
-        if waiting := [verdict.says for verdict in part.verdicts if verdict.answer == "runs are missing"]:
-            shown = [f"- {says}." for says in waiting[:MOST]] + ["- ..."] * (len(waiting) > MOST)
-            lines += ["These wait for runs:", "", *shown, ""]
-        if part.picture.exists():
-            lines += [f"![{part.item.title}]({part.picture.relative_to(DOCS).as_posix()})", ""]
-        lines += windows_table(part) if in_table else rates_table(part) if part.item.name == "widths" else []
-    return [*lines, "```sh", f"recollect reproduce {part.name} --scale {part.scale}", "```", ""]
+        lines += [f"{counted(part.verdicts)} (`{part.scale}`, {part.runs}).", "", *claims_table(part)]
+        folder = (KEPT / part.scale / question.name).parent.relative_to(DOCS)
+        picture, verdicts = folder / f"{item.name}.png", folder / "verdicts.md"
+        lines += [f"![{item.title}]({picture.as_posix()})", ""] if (DOCS / picture).exists() else []
+        if question.name.startswith("widen2026/"):
+            ways = WAYS.get(item.name)
+            lines += windows_table(ways, part.evidence) if ways else rates_table(part.evidence)
+        lines += [f"{setting(part.evidence)} [Every claim and number]({verdicts.as_posix()}).", ""]
+    return [*lines, "```sh", f"recollect reproduce {question.name} --scale {part.scale}", "```", ""]
 
 
 def page() -> str:
     """The whole page."""
-    parts = [part(name) for name in QUESTIONS]
+    parts = [part(question) for question in QUESTIONS]
     lines = [*answer(parts), *(line for one in parts for line in section(one))]
-    return "\n".join([INTRODUCTION, *lines, SETTINGS.format(low=RANGE[0], high=RANGE[1])])
+    return "\n".join([INTRODUCTION, *lines, METHOD.format(low=RANGE[0], high=RANGE[1])])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The documentation is whole: what it links to is there, and the reference is that of the code."""
 
+import dataclasses
 import importlib.util
 import re
 from pathlib import Path
@@ -97,12 +98,35 @@ def test_the_reference_explains_every_option_of_a_mixer():
 
 def test_the_page_on_windows_says_what_was_not_trained(tmp_path, monkeypatch):
     module = script("window")
-    trained = sum(module.part(name).evidence is not None for name in module.QUESTIONS)
+    trained = sum(module.part(question).evidence is not None for question in module.QUESTIONS)
     assert module.page().count("it has not been trained") == len(module.QUESTIONS) - trained
     monkeypatch.setattr(module, "KEPT", tmp_path)
     empty = module.page()
     assert "Nothing has been trained yet" in empty
     assert empty.count("it has not been trained") == len(module.QUESTIONS)
+
+
+def test_the_page_on_windows_has_rounded_numbers_and_takes_the_first_scale_that_can_be_judged(tmp_path, monkeypatch):
+    module = script("window")
+    number = "1.78 (1.26 .. 2.3; 2 seeds; best rate at the edge of the grid); best epoch 1.8 (1.3 .. 2.3; 2 seeds)"
+    assert module.readable(number) == "1.78 or more (1.26 to 2.30)"
+    assert module.readable("unknown") == "unknown"
+    question = next(one for one in module.QUESTIONS if one.change == "longer training")
+    whole = module.part(question).evidence
+    for name in ("runs.csv", "lengths.csv"):
+        for scale in ("medium", "tiny"):
+            file = tmp_path / scale / "widen2026" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()
+
+    def kept(item, scale, folder):
+        return whole if scale == "tiny" else dataclasses.replace(whole, scale=scale, runs=whole.runs.head(3))
+
+    monkeypatch.setattr(module, "KEPT", tmp_path)
+    monkeypatch.setattr(module, "kept", kept)
+    found = module.part(question)
+    assert (found.scale, found.outcome) == ("tiny", "widens")
+    assert "**Shown so far to widen a window: longer training.**" in module.answer([found])
 
 
 def test_counts_in_the_pages_are_those_of_the_kept_verdicts():

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from pydantic import ValidationError
 from torch import Tensor, nn
 
 from recollect.mixers import MIXERS
@@ -130,7 +129,7 @@ def test_mamba3_starts_with_published_steps_and_biases():
     ],
 )
 def test_options_out_of_range_are_refused(kind, options, message):
-    with pytest.raises((SpecError, ValidationError), match=message):
+    with pytest.raises(SpecError, match=message):
         second_mixer(kind, **options)
 
 

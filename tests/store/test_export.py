@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from pydantic import ValidationError
 
 import recollect
 from recollect import Study
@@ -126,7 +125,7 @@ def test_own_mixers_travel_along(tmp_path, monkeypatch):
     Path("model").rename("elsewhere/model")
     monkeypatch.chdir("elsewhere")
     assert made.same
-    with pytest.raises(ValidationError, match=r"mine.py:Mean is code that is not part of recollect.*--trust"):
+    with pytest.raises(SpecError, match=r"mine.py:Mean is code that is not part of recollect.*--trust"):
         load("model")
     mixer, x = load("model", trust=True).layers[0].mixer, torch.ones(1, 2, 8)
     torch.testing.assert_close(mixer(x), mixer.out(2 * x.cumsum(1)))

@@ -109,6 +109,9 @@ def test_an_optimiser_may_be_an_object():
     asked = study(train={**TRAIN, "optimiser": AdamW(beta2=0.95), "schedule": "linear"})
     assert asked.train["beta2"] == 0.95
     assert asked.runs()[0].id == study(train={**TRAIN, "beta2": 0.95, "schedule": "linear"}).runs()[0].id
+    assert len(study(train={**TRAIN, "optimiser": [AdamW, "lion"]}).runs()) == 2 * len(asked.runs())
+    with pytest.raises(SpecError, match=r"train\.optimiser: .*AdamW\(\.\.\) needs a mapping of its own: train="):
+        study(train={**TRAIN, "optimiser": [AdamW(beta2=0.95), "lion"]})
 
 
 def test_a_built_in_class_is_the_mixer_of_that_name():

@@ -12,6 +12,7 @@ from recollect.train import data
 from recollect.train import device as devices
 from recollect.train.events import Ended
 from recollect.train.loop import train
+from recollect.train.optimisers import OPTIMISERS
 
 STUDY = {
     "task": {"kind": "mqar", "length": 16, "pairs": 2, "vocab": 32},
@@ -34,12 +35,14 @@ class NoFloat64(TorchDispatchMode):
         return out
 
 
-def ended() -> list[Ended]:
-    return [event for event in train(Study.model_validate(STUDY).runs()) if isinstance(event, Ended)]
+def ended(optimiser: str) -> list[Ended]:
+    study = Study.model_validate({**STUDY, "train": {**STUDY["train"], "optimiser": optimiser}})
+    return [event for event in train(study.runs()) if isinstance(event, Ended)]
 
 
-def test_what_has_no_float64_trains_without_it_on_the_same_rows(monkeypatch):
-    usual, strict = ended(), NoFloat64()
+@pytest.mark.parametrize("optimiser", list(OPTIMISERS))
+def test_what_has_no_float64_trains_without_it_on_the_same_rows(monkeypatch, optimiser):
+    usual, strict = ended(optimiser), NoFloat64()
     monkeypatch.setattr(devices, "has_float64", lambda device: False)
 
     def drawn(function):
@@ -56,7 +59,7 @@ def test_what_has_no_float64_trains_without_it_on_the_same_rows(monkeypatch):
     monkeypatch.setattr("recollect.tasks.mqar.MQAR.sample", drawn(type(usual[0].run.task).sample))
     monkeypatch.setattr("recollect.tasks.base.Task.batch", drawn(data.Task.batch))
     with strict:
-        found = ended()
+        found = ended(optimiser)
     for one, other in zip(found, usual, strict=True):
         assert one.final["loss"] == pytest.approx(other.final["loss"], rel=1e-4)
 

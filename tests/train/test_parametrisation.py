@@ -47,6 +47,21 @@ def test_four_steps_change_a_wide_model_as_much_as_a_narrow_one(optimiser, mixer
     assert change(run(128, optimiser, mixer, tie)) / base > 2, "by the standard parametrisation it grows with the width"
 
 
+@pytest.mark.parametrize("optimiser", ["adamw", "muon", "lion"])
+def test_steps_of_hidden_matrices_are_as_large_in_a_wide_model_as_in_a_narrow_one(optimiser):
+    names = [f"layers.0.{part}.weight" for part in ("mixer.qkv", "mixer.out", "mlp.into", "mlp.out")]
+
+    def steps(width):
+        cohort = Cohort([run(width, optimiser, parametrisation="mup")], CPU)
+        before = {name: cohort.members.params[name][0].clone() for name in names}
+        for step in range(4):
+            cohort.advance(step)
+        moved = [cohort.members.params[name][0] - before[name] for name in names]
+        return torch.stack([torch.linalg.matrix_norm(m, 2) * math.sqrt(m.shape[1] / m.shape[0]) for m in moved])
+
+    assert steps(128) / steps(32) == pytest.approx(1, abs=0.25), "by their spectral norm, over sqrt(outputs / inputs)"
+
+
 def test_at_the_base_width_mup_is_the_standard_parametrisation():
     ours, theirs = (Cohort([run(parametrisation=name)], CPU) for name in ("mup", "standard"))
     for step in range(3):

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from recollect.spec import SpecError, explain
+from recollect.spec import SpecError
 from recollect.train.optimisers import OPTIMISERS
 from recollect.train.optimisers.adamw import AdamW
 from recollect.train.optimisers.base import Optimiser
@@ -141,7 +141,7 @@ def test_another_optimiser_is_given_what_the_old_one_was_given():
     assert same(given.changed(optimiser=LION), TrainSpec(steps=9, optimiser=LION, weight_decay=0.3))
     assert given.changed(optimiser=Lion(cautious=True)).weight_decay == 0.0
     assert same(TrainSpec(**MINE, cautious=True).changed(lr=0.5), TrainSpec(**MINE, cautious=True, lr=0.5))
-    with pytest.raises(ValidationError, match="has no field 'beta1'"):
+    with pytest.raises(SpecError, match="has no field 'beta1'"):
         TrainSpec(steps=9, beta1=0.5).changed(optimiser=LION)
 
 
@@ -170,10 +170,8 @@ def test_another_optimiser_is_given_what_the_old_one_was_given():
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_with_what_can(fields, message):
-    with pytest.raises(ValidationError) as caught:
-        TrainSpec(steps=9, **fields)
     with pytest.raises(SpecError, match=message):
-        raise SpecError(explain(caught.value))
+        TrainSpec(steps=9, **fields)
 
 
 def run(**train) -> RunSpec:

@@ -114,12 +114,6 @@ def _main() -> None:
     except MemoryError as error:
         _refuse(f"not enough memory: {error}".rstrip(": "), 2)
     except Exception as error:
-        from pydantic import ValidationError
-
-        from recollect.spec import explain
-
-        if isinstance(error, ValidationError):
-            _refuse(explain(error), 2)
         if "can't allocate memory" in str(error):  # what torch raises
             _refuse(f"not enough memory: {str(error).partition('memory: ')[2] or error}", 2)
         if hasattr(error, "format_message"):  # click's own: an unknown option, a missing argument

@@ -1,12 +1,13 @@
 """The initial weights of a model: one distribution for linear maps and embeddings, then each mixer's own initial values.
 
 Under muP (Yang et al. 2022; rates in train/parametrisation.py) the distribution for a model of the base width is scaled: a
-linear map from m times as many inputs starts smaller by sqrt(m), and the parameters that scale the logits by m. Distributions
-that mixers define themselves already depend on the number of inputs, and stay as they are.
+linear map from m times as many inputs starts smaller by sqrt(m), and the parameters that scale the logits by m. (A head that is
+not tied is both, and so starts nearer to zero than in Table 8, where it is smaller by m.) Distributions that mixers define
+themselves already depend on the number of inputs, and stay as they are.
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import nn
@@ -20,10 +21,10 @@ def initialise(model: "Model") -> None:
     `initialise()` of every part that has one."""
     spec = model.spec
     scaled = spec.parametrisation == "mup" and spec.width != spec.base_width
-    ratios, last = (width_ratios(model), readout(model)) if scaled else ({}, [])
+    grown, last = (width_ratios(model), readout(model)) if scaled else ({}, [])
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear) and not (spec.residual == "released" and _is_transformer(model, name)):
-            matrix, ratio = ratios.get(f"{name}.weight", (False, 1.0))
+            matrix, ratio, _ = grown.get(f"{name}.weight", UNCHANGED)
             nn.init.normal_(module.weight, std=spec.spread / math.sqrt(ratio) if matrix else spec.spread)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
@@ -47,9 +48,22 @@ def readout(model: "Model") -> list[str]:
     return [f"norm.{name}" for name, _ in model.norm.named_parameters()]
 
 
-def width_ratios(model: "Model") -> dict[str, tuple[bool, float]]:
-    """Of each parameter that is larger or smaller than at the base width: whether it is a matrix from a width to another size,
-    and how many times as many inputs, or else as many entries, it has."""
+class Growth(NamedTuple):
+    """How much larger a parameter is than at the base width."""
+
+    matrix: bool
+    """Whether it is a matrix from a width to another size."""
+    ratio: float
+    """How many times as many inputs it has or, where it is no matrix, entries."""
+    outputs: float = 1.0
+    """How many times as many outputs a matrix has."""
+
+
+UNCHANGED = Growth(False, 1.0)
+
+
+def width_ratios(model: "Model") -> dict[str, Growth]:
+    """How much each parameter that is larger or smaller than at the base width has grown."""
     from recollect.models.model import outline  # it initialises the model that it makes
 
     spec = model.spec
@@ -60,11 +74,11 @@ def width_ratios(model: "Model") -> dict[str, tuple[bool, float]]:
     for (name, p), (_, q) in zip(model.named_parameters(), base.named_parameters(), strict=True):
         grown = [axis for axis in range(p.dim()) if p.shape[axis] != q.shape[axis]]
         if name in linear and 1 in grown:
-            ratios[name] = (True, p.shape[1] / q.shape[1])
+            ratios[name] = Growth(True, p.shape[1] / q.shape[1], p.shape[0] / q.shape[0])
         elif name not in linear | tables and len(grown) > 1:  # x @ W has its inputs on the first axis
-            ratios[name] = (True, p.shape[0] / q.shape[0])
+            ratios[name] = Growth(True, p.shape[0] / q.shape[0], p.shape[1] / q.shape[1])
         elif grown:
-            ratios[name] = (False, p.shape[grown[0]] / q.shape[grown[0]])
+            ratios[name] = Growth(False, p.shape[grown[0]] / q.shape[grown[0]])
     return ratios
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
-from pydantic import ValidationError
 
 from recollect.analysis.window import THRESHOLD, windows
 from recollect.reporting.charts import configurations
@@ -146,7 +145,7 @@ def _labels(given: dict[str, Any]) -> dict[str, str]:
             study = Study(**given)
             study.check_size(allow_many=False)
             grids = [study.runs(precision) for precision in AUTOMATIC]  # it may have been the device's
-    except (SpecError, ValidationError, TypeError):
+    except (SpecError, TypeError):
         return {}
     return {
         run.id: f"{label}, learning rate {run.train.lr:g}, seed {run.train.seed}"

@@ -1,8 +1,9 @@
 """The base of every specification: frozen, checked where it is built, and refusing keys it does not know."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
@@ -15,6 +16,26 @@ class Spec(BaseModel):
     also: ClassVar[tuple[str, ...]] = ()
     """Keys that a study file may give besides the fields, which they stand for."""
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+
+    if not TYPE_CHECKING:  # a type checker takes the arguments from the fields
+
+        def __init__(self, /, **fields: Any):
+            with plain_errors():
+                super().__init__(**fields)
+
+        __init__.__pydantic_base_init__ = True  # pydantic checks a specification inside another without calling this
+
+    @classmethod
+    def model_validate(cls, obj: Any, **how: Any) -> Self:
+        """A specification of plain data. What is wrong with it raises SpecError, as it does where the class is called."""
+        with plain_errors():
+            return super().model_validate(obj, **how)
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **how: Any) -> Self:
+        """The same of JSON."""
+        with plain_errors():
+            return super().model_validate_json(json_data, **how)
 
     @model_validator(mode="before")
     @classmethod
@@ -50,6 +71,15 @@ class Spec(BaseModel):
         return self.model_dump(mode="json", exclude_defaults=True)
 
 
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Raise what a validation finds wrong as a SpecError of one line."""
+    try:
+        yield
+    except ValidationError as error:
+        raise SpecError(explain(error)) from None
+
+
 def refuse_booleans(cls: type[BaseModel], data: Mapping[str, Any]) -> None:
     """Refuse true and false where a field is a number: pydantic would take them for 1 and 0."""
     for name, value in data.items():
@@ -82,6 +112,7 @@ def explain(error: ValidationError) -> str:
         if isinstance(cause, SpecError):
             text = str(cause)
         else:
-            text = f"{fault['msg'][0].lower()}{fault['msg'][1:]} (got {fault['input']!r})"
+            got = "" if fault["type"] == "missing" else f" (got {fault['input']!r})"
+            text = f"{fault['msg'][0].lower()}{fault['msg'][1:]}{got}"
         lines.append(f"{where}: {text}" if where else text)
     return "; ".join(lines)

@@ -41,15 +41,12 @@ class StoredRun:
     @cached_property
     def trusted(self) -> "RunSpec":
         """The specification, with any code that it names imported."""
-        from pydantic import ValidationError
-
-        from recollect.spec import explain
         from recollect.train.spec import RunSpec  # brings torch along, which tables do not need
 
         try:
             return RunSpec.model_validate_json(self.spec)
-        except ValidationError as error:
-            raise SpecError(f"run {self.id}: {explain(error)}") from None
+        except SpecError as error:
+            raise SpecError(f"run {self.id}: {error}") from None
 
 
 _parsed = json.JSONDecoder(parse_constant=lambda _: None).decode

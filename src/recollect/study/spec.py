@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import yaml
-from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from recollect.analysis.window import THRESHOLD
 from recollect.sources import with_preset, with_protocol
-from recollect.spec import Spec, SpecError, explain
+from recollect.spec import Spec, SpecError
 from recollect.spec.reading import read_yaml
 from recollect.store import DEFAULT_STORE
 from recollect.study.grid import MANY, count, matches, put, unfold, zipped
@@ -116,10 +116,7 @@ class Study(Spec):
         data = read_yaml(text)
         if not isinstance(data, dict):
             raise SpecError(f"a study is a mapping with name, task, model and train; got {data!r:.40}")
-        try:
-            return cls(**{"name": name, **data})
-        except ValidationError as error:
-            raise SpecError(explain(error)) from None
+        return cls(**{"name": name, **data})
 
     def to_yaml(self) -> str:
         """The study as a file that `load` reads."""
@@ -207,8 +204,8 @@ class Study(Spec):
                 if given["train"].get("precision", "auto") == "auto":
                     given["train"]["precision"] = precision
             run = RunSpec(**given)
-        except ValidationError as error:
-            raise SpecError(f"study {self.name!r}: {explain(error)}") from None
+        except SpecError as error:
+            raise SpecError(f"study {self.name!r}: {error}") from None
         known.update({key: getattr(run, part) for part, key in keys.items()})
         return run
 

@@ -49,6 +49,11 @@ def plain(value: Any, path: str = "") -> Any:
         )
     if inspect.isclass(value):
         return _name(value, path)
+    if isinstance(value, Optimiser | Schedule):  # a list has no place for its fields
+        name = type(value).__name__
+        raise SpecError(
+            f"{path}: a list may have names and classes; {name}(..) needs a mapping of its own: train=[{{..}}, {{..}}]"
+        )
     if isinstance(value, MixerSpec):
         return plain(value.model_dump(mode="json"), path)
     if isinstance(value, Task):

@@ -30,17 +30,27 @@ PRESETS: dict[str, dict[str, Factors]] = {
 
 def as_groups(value: Any) -> Any:
     """The groups of a specification, checked: a preset's name, or factors by pattern."""
-    if isinstance(value, str) and value not in PRESETS:
-        raise SpecError(f"unknown preset {value!r} of groups: {nearest(value, PRESETS)}; or a mapping of patterns")
-    if not isinstance(value, Mapping):
-        return value
-    for pattern, factors in value.items():
-        if not isinstance(factors, Mapping) or not factors:
-            raise SpecError(f"groups: {pattern!r} needs factors such as {{lr: 0.1}}, and got {factors!r}")
-        for name, factor in factors.items():
-            if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 <= factor < math.inf:
-                raise SpecError(f"groups: {pattern!r}: {name} needs a factor from 0 up, and got {factor!r}")
-    return {p: {name: float(f"{x:.12g}") for name, x in factors.items()} for p, factors in value.items()}
+    if isinstance(value, Mapping):
+        return {pattern: _factors(pattern, factors) for pattern, factors in value.items()}
+    if not isinstance(value, str) or value not in PRESETS:
+        hint = "a mapping of patterns, such as {'*.A_log': {lr: 0.1}}"
+        raise SpecError(f"unknown preset {value!r} of groups: {nearest(str(value), PRESETS)}; or {hint}")
+    return value
+
+
+def _factors(pattern: str, factors: Any) -> Factors:
+    if not isinstance(factors, Mapping) or not factors:
+        raise SpecError(f"{pattern!r} needs factors such as {{lr: 0.1}}, and got {factors!r}")
+    checked = {}
+    for name, given in factors.items():
+        try:
+            factor = math.nan if isinstance(given, bool) else float(given)  # YAML has 1e-1 as text
+        except (TypeError, ValueError):
+            factor = math.nan
+        if not 0 <= factor < math.inf:
+            raise SpecError(f"{pattern!r}: {name} needs a factor from 0 up, and got {given!r}")
+        checked[name] = float(f"{factor:.12g}")
+    return checked
 
 
 def table_of(groups: str | Mapping[str, Factors]) -> Mapping[str, Factors]:
@@ -56,7 +66,10 @@ def check_factors(groups: str | Mapping[str, Factors], optimiser: Optimiser) -> 
             if name not in known:
                 raise SpecError(f"groups: {pattern!r}: unknown number {name!r}: {nearest(name, known)}")
             if name != "lr":
-                optimiser.changed(**{name: getattr(optimiser, name) * factor})
+                try:
+                    optimiser.changed(**{name: getattr(optimiser, name) * factor})
+                except SpecError as error:
+                    raise SpecError(f"groups: {pattern!r}: {name} times {factor:g}: {error}") from None
 
 
 def check_run(run: "RunSpec") -> None:

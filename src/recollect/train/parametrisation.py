@@ -4,9 +4,12 @@ Yang et al. 2022, Table 8, with multipliers folded into initial values and rates
 the base width, the AdamW rate of a matrix from a width to a width, and of what scales the logits (the head, or the gain of the
 last norm where the head is the embedding), is divided by m; embeddings, norms and biases have the rate itself. For
 gradient descent, whose steps grow with the gradient, matrices have the rate itself, what scales the logits 1 / m, the others m.
+A step of Muon on a square matrix has a spectral norm of sqrt(width) times the rate, where AdamW's has the width: its rate is
+divided by sqrt(m), so that steps keep the norm sqrt(outputs / inputs) of Yang, Simon & Bernstein 2023.
 Initial values are in models/initialise.py. Weight decay stays a share of each parameter's own rate.
 """
 
+import math
 from typing import TYPE_CHECKING
 
 from recollect.models.initialise import readout, width_ratios
@@ -22,13 +25,14 @@ def rate_factors(run: "RunSpec") -> dict[str, float]:
         return {}
     wider = run.model.width / run.model.base_width
     model = outline(run.model, run.task.vocabulary, run.row_length)
-    last, by_gradient = readout(model), run.train.built_optimiser.scales_with_gradient
+    optimiser, last = run.train.built_optimiser, readout(model)
+    orthogonal = optimiser.orthogonalised(dict(model.named_parameters()))
     factors = {}
-    for name, (matrix, ratio) in width_ratios(model).items():
+    for name, (matrix, ratio, outputs) in width_ratios(model).items():
         if name in last:
             factors[name] = 1 / wider
-        elif by_gradient:
+        elif optimiser.scales_with_gradient:
             factors[name] = 1.0 if matrix else ratio
-        else:
-            factors[name] = 1 / ratio if matrix else 1.0
+        elif matrix:
+            factors[name] = (math.sqrt(outputs) if name in orthogonal else 1.0) / ratio
     return {name: factor for name, factor in factors.items() if factor != 1}

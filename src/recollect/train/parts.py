@@ -82,7 +82,8 @@ def build(kinds: Kinds, flat: Mapping[str, Any], faults: list[Any]) -> dict[str,
     parts = {}
     for role, (name, cls) in kinds.items():
         with collected(faults):
-            spec = cls.model_validate({field: flat[field] for field in cls.model_fields if field in flat})
+            own = {field: flat[field] for field in cls.model_fields if field in flat}
+            spec = super(Spec, cls).model_validate(own)  # Spec's own would put all its faults into one text
             parts[role] = Part(spec, ROLES[role].source(name))
     return parts
 

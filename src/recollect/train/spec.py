@@ -216,6 +216,11 @@ class RunSpec(Spec):
         classes |= {kind: mixer.cls for kind, mixer in mixers.items()}
         classes |= {str(self.train.optimiser): type(self.train.built_optimiser)}
         changed = {kind: version for kind, cls in classes.items() if (version := getattr(cls, "version", 1)) != 1}
+        if (
+            self.model.parametrisation == "mup"
+            and type(self.train.built_optimiser).orthogonalised is not Optimiser.orthogonalised
+        ):
+            changed["mup"] = 2  # its rates of orthogonal steps have changed
         return {"laws": changed} if changed else {}
 
     @cached_property

@@ -4,9 +4,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import ValidationError
-
-from recollect.spec import explain
+from recollect.spec import SpecError
 from recollect.spec.errors import line_of
 from recollect.train.checkpoint import CheckpointError
 from recollect.train.cohort import out_of_memory
@@ -38,7 +36,7 @@ class Broken:
     def by(cls, error: BaseException) -> "Broken":
         """What became of a cohort that raised."""
         why = "memory" if out_of_memory(error) else "snapshot" if isinstance(error, CheckpointError) else "error"
-        text = explain(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
+        text = str(error) if isinstance(error, SpecError) else f"{type(error).__name__}: {error}"
         text = text.splitlines()[0][:ERROR] + line_of(error)
         return cls(why, text, "".join(traceback.format_exception(error)))
 

@@ -79,6 +79,10 @@ class Optimiser(Spec):
     def check(self, params: Mapping[str, Tensor]) -> None:
         """Raise SpecError where these parameters of one member cannot be trained; they may have no memory allocated."""
 
+    def orthogonalised(self, params: Mapping[str, Tensor]) -> list[str]:
+        """Which of these parameters of one member take orthogonal steps, as Muon's matrices do: they have other rates by muP."""
+        return []
+
     @abstractmethod
     def start(self, params: Parameters) -> State:
         """The state before the first step."""

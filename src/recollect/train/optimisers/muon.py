@@ -37,17 +37,16 @@ class Muon(AdamW):
     """Steps of the Newton-Schulz iteration."""
 
     def check(self, params: Mapping[str, Tensor]) -> None:
-        if not self._chosen({name: p.dim() for name, p in params.items()}):
+        if not self.orthogonalised(params):
             raise SpecError(
                 f"muon needs matrices, and no parameter with two axes matches {self.matrices!r}: {', '.join(params)}"
             )
 
-    def _chosen(self, axes: Mapping[str, int]) -> list[str]:
-        """The parameters that are orthogonalised, given how many axes one member's have."""
-        return matching(self.matrices, [name for name, count in axes.items() if count == 2])
+    def orthogonalised(self, params: Mapping[str, Tensor], axes: int = 2) -> list[str]:
+        return matching(self.matrices, [name for name, p in params.items() if p.dim() == axes])
 
     def start(self, params: Parameters) -> State:
-        chosen = self._chosen({name: p.dim() - 1 for name, p in params.items()})
+        chosen = self.orthogonalised(params, axes=3)  # the members are another one
         rest = super().start({name: p for name, p in params.items() if name not in chosen})
         return {"momentum": zeros({name: params[name] for name in chosen}), **rest}
 

@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from recollect.ops.optimisers import schedule_free, schedule_free_scales
+from recollect.train.device import sum_dtype
 from recollect.train.optimisers.adamw import AdamW
 from recollect.train.optimisers.base import Group, Parameters, State, zeros
 
@@ -23,7 +24,7 @@ class ScheduleFree(AdamW):
 
     def start(self, params: Parameters) -> State:
         first = next(iter(params.values()))
-        none = torch.zeros(len(first), dtype=torch.float64, device=first.device)
+        none = torch.zeros(len(first), dtype=sum_dtype(first.device), device=first.device)
         return {
             "point": {name: p.clone() for name, p in params.items()},
             "square": zeros(params),
@@ -56,4 +57,4 @@ def _weight_of_newest(weight: Parameters, rate: Tensor) -> Tensor:
     weight["largest_rate"].copy_(torch.maximum(weight["largest_rate"], rate))
     square = weight["largest_rate"].square()
     weight["sum"].add_(square)
-    return square / weight["sum"].clamp(min=torch.finfo(torch.float64).tiny)
+    return square / weight["sum"].clamp(min=torch.finfo(square.dtype).tiny)
