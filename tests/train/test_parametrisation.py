@@ -89,6 +89,9 @@ def test_rates_and_initial_values_follow_the_width():
     assert model.layers[0].mixer.qkv.weight.std().item() == pytest.approx(0.02 / 2, rel=0.05)
     assert model.embedding.weight.std().item() == pytest.approx(0.02, rel=0.05)
     assert model.norm.weight.unique().tolist() == [0.25]
+    head = build(run(128, tie=False, parametrisation="mup").model, 32, 16, seed=1).head
+    assert head is not None
+    assert head.weight.std().item() == pytest.approx(0.02 / 4, rel=0.05)
 
 
 def test_groups_and_mup_multiply():

@@ -1,9 +1,8 @@
 """The initial weights of a model: one distribution for linear maps and embeddings, then each mixer's own initial values.
 
 Under muP (Yang et al. 2022; rates in train/parametrisation.py) the distribution for a model of the base width is scaled: a
-linear map from m times as many inputs starts smaller by sqrt(m), and the parameters that scale the logits by m. (A head that is
-not tied is both, and so starts nearer to zero than in Table 8, where it is smaller by m.) Distributions that mixers define
-themselves already depend on the number of inputs, and stay as they are.
+linear map from m times as many inputs starts smaller by sqrt(m), and the parameters that scale the logits (the head, where it is
+not tied) by m. Distributions that mixers define themselves already depend on the number of inputs, and stay as they are.
 """
 
 import math
@@ -25,7 +24,8 @@ def initialise(model: "Model") -> None:
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear) and not (spec.residual == "released" and _is_transformer(model, name)):
             matrix, ratio, _ = grown.get(f"{name}.weight", UNCHANGED)
-            nn.init.normal_(module.weight, std=spec.spread / math.sqrt(ratio) if matrix else spec.spread)
+            hidden = matrix and f"{name}.weight" not in last
+            nn.init.normal_(module.weight, std=spec.spread / math.sqrt(ratio) if hidden else spec.spread)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
             if name.rpartition(".")[2] == "out":

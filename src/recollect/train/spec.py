@@ -216,11 +216,8 @@ class RunSpec(Spec):
         classes |= {kind: mixer.cls for kind, mixer in mixers.items()}
         classes |= {str(self.train.optimiser): type(self.train.built_optimiser)}
         changed = {kind: version for kind, cls in classes.items() if (version := getattr(cls, "version", 1)) != 1}
-        if (
-            self.model.parametrisation == "mup"
-            and type(self.train.built_optimiser).orthogonalised is not Optimiser.orthogonalised
-        ):
-            changed["mup"] = 2  # its rates of orthogonal steps have changed
+        if self.model.parametrisation == "mup":
+            changed["mup"] = 2  # 1: other rates of Muon's matrices, and a smaller initial head
         return {"laws": changed} if changed else {}
 
     @cached_property
