@@ -15,7 +15,6 @@ from recollect.study.executors.sharing import Load, load_of, workers_per_gpu
 from recollect.study.executors.upcoming import Upcoming
 from recollect.study.executors.workers import Workers
 from recollect.study.spec import Study
-from recollect.study.trainer import longest_first
 
 GB = 1e9
 FAKE = """#!/bin/sh
@@ -65,7 +64,6 @@ def test_the_load_of_a_cohort_grows_with_it_and_own_code_is_not_run_for_it(tmp_p
     monkeypatch.chdir(tmp_path)
     own = Study(task="mqar", model={"mixer": "own.py:Own", "width": 8, "layers": 1}, train={"steps": 4}).runs()
     assert load_of(own).filled == 0.5
-    assert longest_first([own, study().runs()[:2]])[1] is own
 
 
 def test_short_cohorts_share_a_gpu_because_their_steps_are_not_compiled():
