@@ -154,7 +154,8 @@ def _refuse(message: str, code: int) -> None:
 
 def _stop(message: str, code: int) -> NoReturn:
     """Say that a command was stopped, and end with its exit code whatever signals still come."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     problems.print(message, soft_wrap=True)
     _end(code)
 
