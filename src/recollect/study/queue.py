@@ -8,11 +8,10 @@ come first.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from recollect.study.cost import COMPILING, cpu_seconds, gpu_seconds, kind_of, uncompiled_step, will_compile, work_of
+from recollect.study.cost import COMPILING, cpu_seconds, gpu_seconds, kind_of, will_compile, work_of
 from recollect.study.executors.base import own_code
 from recollect.study.packing import GPU_COHORT
 from recollect.train.spec import RunSpec
-from recollect.train.speed.compile import AHEAD
 
 
 def in_order(
@@ -43,9 +42,7 @@ def step_seconds(runs: Sequence[RunSpec], device: str) -> dict[str, float]:
 
 def _step_seconds(run: RunSpec, members: int, device: str) -> float:
     """By the cost model. Code is compiled while others train, so that it is not counted."""
-    steps = run.train.total_steps
     if kind_of(device) != "cuda":
-        return cpu_seconds(run, work_of(run)) / steps
-    if not will_compile(run, members, AHEAD):
-        return uncompiled_step(run, members)[0] / members
-    return (gpu_seconds(run, members) - COMPILING / members) / steps
+        return cpu_seconds(run, work_of(run)) / run.train.total_steps
+    once = COMPILING / members if will_compile(run, members) else 0.0
+    return (gpu_seconds(run, members) - once) / run.train.total_steps
