@@ -105,7 +105,7 @@ class Trainer:
         return job
 
     def seconds_left(self, run: RunSpec) -> float:
-        """About how many seconds a run still takes; 0 where that does not matter."""
+        """About how many seconds are left of a run; 0 where that does not matter."""
         return self.seconds.get(run.id, 0.0) * (run.train.total_steps - self.steps.get(run.id, 0))
 
     def take(self, job: Job, report: Report) -> None:
