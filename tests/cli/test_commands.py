@@ -71,6 +71,31 @@ def test_commands_that_read_a_store_do_not_load_torch(made, tmp_path, words):
     assert done.returncode == 0, done.stderr
 
 
+INTERRUPTED = """
+import signal, sys
+from recollect.cli import main
+from recollect.mixers.spec import MixerSpec
+
+def options(self):
+    if sys._getframe(1).f_code.co_name == "_flat":  # pydantic calls it, and makes an error of its own of what it raises
+        signal.raise_signal(signal.SIGINT)
+    return self.__dict__["options"]
+
+MixerSpec.options = property(options)
+main()
+"""
+
+
+def test_an_interrupt_while_a_study_is_expanded_is_one_line(tmp_path):
+    (tmp_path / "s.yaml").write_text(
+        "{name: s, task: mqar, model: {mixer: attention}, train: {steps: 4, lr: [0.1, 0.2]}}"
+    )
+    words = [sys.executable, "-c", INTERRUPTED, "plan", "s.yaml"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr == "stopped; what has ended is saved, and the same command continues from here\n"
+
+
 def test_a_run_of_a_finished_study_expands_it_once_and_finds_its_windows_once(store, tmp_path, monkeypatch):
     calls = Counter()
 

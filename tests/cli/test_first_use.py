@@ -17,6 +17,7 @@ from recollect.study import progress
 from recollect.study.cost import measuring_advice
 from recollect.study.grid import unfold
 from recollect.study.progress import Progress
+from recollect.study.queue import step_seconds
 from recollect.study.quick import quick
 from recollect.study.run import run
 from recollect.study.spec import Study
@@ -167,21 +168,43 @@ def test_the_time_left_is_told_when_enough_was_seen_to_tell_it(monkeypatch):
     assert "about 1:10 left" in measured(300), "20 s for 200 of 1,000 steps, whatever came before them"
 
 
-def test_work_is_counted_in_operations_and_own_code_as_the_mean(tmp_path, monkeypatch):
-    small, large = (study(steps=100, batch=batch).runs()[0] for batch in (8, 128))
+def test_work_is_counted_in_expected_seconds_and_own_code_as_the_mean(tmp_path, monkeypatch):
+    small, large = (study(steps=100, batch=batch).runs()[0] for batch in (8, 4096))
     (tmp_path / "own.py").write_text(
         "from torch import nn\nclass Own(nn.Identity):\n    def __init__(self, width): super().__init__()\n"
     )
     monkeypatch.chdir(tmp_path)
     own = study(mixer="own.py:Own", steps=100).runs()[0]
-    work = progress.work_per_step([small, large, own])
-    assert work[large.id] > 10 * work[small.id]
+    work = step_seconds([small, large, own], "cpu")
+    assert work[large.id] > 5 * work[small.id]
     assert work[own.id] == (work[small.id] + work[large.id]) / 2
+    assert step_seconds([large, own], "cuda")[large.id] < work[large.id]
     shown = Progress(Console(file=io.StringIO(), width=200))
     shown.begin({"s": [small, large]}, ())
     shown.event([small], Measured(50, 100, {small.id: 0.1}))
     assert "of 2 runs, " in shown._line()
     assert shown._share() == pytest.approx(work[small.id] / (work[small.id] + work[large.id]) / 2)
+
+
+def test_steps_of_code_that_is_still_being_compiled_say_nothing_of_the_time_left(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    shown = Progress(Console(file=io.StringIO(), width=200))
+    runs = study(steps=1000).runs()
+    shown.begin({"s": runs}, ())
+
+    def measured(step: int, full_speed: bool = True) -> str:
+        shown.event(runs, Measured(step, 1000, {run.id: 0.1 for run in runs}, full_speed=full_speed))
+        return shown._line()
+
+    now = 10.0
+    assert "left" not in measured(50, full_speed=False)
+    now = 100.0
+    assert "left" not in measured(200, full_speed=False)
+    now = 110.0
+    assert "left" not in measured(300)
+    now = 130.0
+    assert "about 0:20 left" in measured(650), "20 s for 350 steps"
 
 
 def test_key_lists_have_preset_and_protocol():

@@ -113,3 +113,33 @@ def test_a_command_whose_code_ends_the_process_never_ends_as_if_all_were_done(tm
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == bool(message)
     assert "hello" not in done.stdout
+
+
+INTERRUPTED = """
+import os, signal, time
+from recollect.cli import main
+from recollect.study.executors.workers import Workers, _Worker
+end = _Worker.end
+
+def interrupted(worker):
+    _Worker.end = end
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(5)
+
+_Worker.end = interrupted
+main()
+"""
+
+
+def test_a_command_ends_where_its_end_is_interrupted(tmp_path):
+    """A second Ctrl-C may come when training has stopped and its workers are being ended."""
+    (tmp_path / "s.yaml").write_text(STUDY.replace("own.py:Own", "attention"))
+    words = [sys.executable, "-c", INTERRUPTED, "run", "s.yaml", "--device", "cpu", "--timeout", "1h"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_process_that_nobody_ends_does_not_keep_this_one_from_ending():
+    code = "from recollect.spec import apart; list(apart.run_apart('it', range, 1)); kept = apart._idle.pop()"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=40)

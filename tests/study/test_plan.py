@@ -239,9 +239,16 @@ def test_an_a100_is_slower_by_at_least_its_memory_and_at_most_its_products():
 
 
 def step_time(run, members: int, machine=H200) -> float:
-    """Seconds of one step, but for what is paid once, or for a measurement."""
-    long, short = (run.model_copy(update={"train": run.train.changed(steps=steps)}) for steps in (2000, 1000))
-    return (gpu_seconds(long, members, machine) - gpu_seconds(short, members, machine)) / 1000
+    """Seconds of one compiled step, but for what is paid once, or for a measurement."""
+    each = (run.train.changed(steps=steps, eval_every=steps) for steps in (200_000, 100_000))
+    long, short = (run.model_copy(update={"train": train}) for train in each)
+    return (gpu_seconds(long, members, machine) - gpu_seconds(short, members, machine)) / 100_000
+
+
+def test_a_cohort_too_short_to_be_compiled_is_not_said_to_wait_for_it():
+    run = Shape("attention", precision="bfloat16").runs(1)[0]
+    short = run.model_copy(update={"train": run.train.changed(steps=100, eval_every=100)})
+    assert 1.2 <= 36 * gpu_seconds(short, 36) < 2.5, "12 ms a step or more, and a measurement"
 
 
 LONG = {"width": 128, "length": 256, "pairs": 16, "batch": 256}

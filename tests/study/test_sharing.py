@@ -16,7 +16,6 @@ from recollect.study.executors.upcoming import Upcoming
 from recollect.study.executors.workers import Workers
 from recollect.study.packing import pack
 from recollect.study.spec import Study
-from recollect.study.trainer import longest_first
 
 GB = 1e9
 FAKE = """#!/bin/sh
@@ -89,7 +88,6 @@ def test_own_code_is_not_run_to_learn_how_much_a_cohort_needs(part, tmp_path, mo
     ).runs()
     assert load_of(own).filled == 0.5
     assert pack(own, 2) == [own[:2], own[2:]]
-    assert longest_first([study(steps=10**6).runs()[:2], own])[1] is own
     upcoming = Upcoming("cuda", workers=1)
     upcoming.expect([own])
     assert not upcoming.queue

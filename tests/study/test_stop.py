@@ -145,7 +145,9 @@ def test_a_second_interrupt_ends_at_once(here):
 
 def test_after_its_time_a_study_stops_and_goes_on(here, whole):
     study, store = Study.load("s.yaml"), Store("store.sqlite", create=True)
-    with pytest.raises(Stopped, match=r"stopped after 0\.5 seconds, as requested: 0 runs .* 2 start anew") as stopped:
+    with pytest.raises(
+        Stopped, match=r"stopped after 0\.5 seconds, as requested: 0 runs .* 2 have not begun;"
+    ) as stopped:
         run(study, store=store, device="cpu", workers=1, cohort=2, stop_after=0.5, progress=False)
     assert stopped.value.exit_code == 75
     run(study, store=store, device="cpu", workers=1, cohort=2, stop_after=600, progress=False)

@@ -35,6 +35,8 @@ def cohort(members: int = 4) -> Cohort:
 class AtOnce:
     """Compiling pays from the first step on."""
 
+    open = True
+
     def __init__(self, device):
         pass
 
@@ -70,6 +72,33 @@ def test_another_process_compiles_the_step_and_it_is_known_from_then_on(folder, 
     other.close()
 
 
+def test_the_other_process_gives_way_to_those_that_train(folder, monkeypatch):
+    monkeypatch.setattr(speed, "BACKEND", "eager")
+    ahead = ahead_of(cohort(), 4)
+    assert ahead.process is not None
+    began, own = time.monotonic(), os.getpriority(os.PRIO_PROCESS, 0)
+    while os.getpriority(os.PRIO_PROCESS, ahead.process.pid) == own < 19:
+        assert time.monotonic() - began < 60
+        time.sleep(0.05)
+    ahead.close()
+
+
+def test_who_waits_for_code_has_it_before_the_one_that_asked_for_it_looks(folder, monkeypatch):
+    monkeypatch.setattr(speed, "BACKEND", "eager")
+    upcoming, waiting = ahead_of(cohort(), 4), ahead_of(cohort(), 4)
+    assert waiting.waits
+    until_ready(waiting)
+    assert upcoming.process is not None, "nobody has asked it"
+    upcoming.close()
+
+
+def test_what_is_not_compiled_for_lack_of_memory_is_not_known(folder, monkeypatch):
+    monkeypatch.setattr("recollect.train.speed.ahead._room", lambda device, held: False)
+    ahead = ahead_of(cohort(), 4)
+    assert ahead.ready(), "the cohort will compile it itself"
+    assert not known(ahead.mark)
+
+
 def test_what_one_process_compiles_others_wait_for(folder, monkeypatch):
     monkeypatch.setattr("recollect.train.speed.ahead.COMMAND", [sys.executable, "-c", "import time; time.sleep(60)"])
     first, second = ahead_of(cohort(), 4), ahead_of(cohort(), 4)
@@ -101,6 +130,7 @@ def test_a_cohort_trains_as_it_is_until_its_code_is_ready(folder, monkeypatch):
     for step in range(3):
         compilation.before_step(100)
         training.advance(step)
+        assert not compilation.full_speed
     assert training.compiled is None
     assert compilation.ahead is not None
     assert compilation.ahead.process is not None
@@ -116,6 +146,7 @@ def test_a_cohort_trains_as_it_is_until_its_code_is_ready(folder, monkeypatch):
     compilation.before_step(100)
     assert training.compiled is not None
     assert compilation.ahead is None
+    assert compilation.full_speed
     compilation.close()
 
 

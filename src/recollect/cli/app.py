@@ -17,6 +17,7 @@ from typer import Option
 
 import recollect
 from recollect.spec import Stopped, UserError
+from recollect.spec.apart import SIGNALS
 from recollect.spec.errors import line_of
 
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich")
@@ -62,6 +63,8 @@ _WIDTH = None if sys.stdout.isatty() else 160  # a file has room
 console = _Plain(highlight=False, markup=False, emoji=False, width=_WIDTH)
 problems = _Plain(stderr=True, highlight=False, markup=False, emoji=False)
 
+STOPPED = "stopped; what has ended is saved, and the same command continues from here"
+
 
 def main() -> None:
     """Run a command, and end with its exit code also where code of a user's own has left threads behind."""
@@ -90,9 +93,15 @@ def _end(code: int) -> NoReturn:
 
 def _main() -> None:
     """Run a command; an error that a user can fix becomes one line and an exit code."""
-    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+    asked = []
+
+    def interrupt(*_: object) -> None:
+        asked.append(True)
+        raise KeyboardInterrupt
+
+    for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup has SIGHUP ignored
-            signal.signal(number, signal.default_int_handler)  # a request to end is treated as Ctrl-C is
+            signal.signal(number, interrupt)  # a request to end is treated as Ctrl-C is
     try:
         code = _called()
         if code == 130:  # what typer makes of Ctrl-C
@@ -100,7 +109,7 @@ def _main() -> None:
         sys.stdout.flush()  # reports a full disk here, and not in the interpreter when it ends
         sys.exit(code)
     except (KeyboardInterrupt, typer.Abort):
-        _stop("stopped; what has ended is saved, and the same command continues from here", 130)
+        _stop(STOPPED, 130)
     except Stopped as stop:
         _stop(str(stop), stop.exit_code)
     except UserError as error:
@@ -114,6 +123,8 @@ def _main() -> None:
     except MemoryError as error:
         _refuse(f"not enough memory: {error}".rstrip(": "), 2)
     except Exception as error:
+        if asked:  # pydantic, for one, makes an error of its own of what interrupts it
+            _stop(STOPPED, 130)
         if "can't allocate memory" in str(error):  # what torch raises
             _refuse(f"not enough memory: {str(error).partition('memory: ')[2] or error}", 2)
         if hasattr(error, "format_message"):  # click's own: an unknown option, a missing argument
@@ -142,7 +153,8 @@ def _refuse(message: str, code: int) -> None:
 
 def _stop(message: str, code: int) -> NoReturn:
     """Say that a command was stopped, and end with its exit code whatever signals still come."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     problems.print(message, soft_wrap=True)
     _end(code)
 

@@ -16,6 +16,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from weakref import WeakSet
 
 from recollect.spec.errors import SpecError, line_of
 from recollect.spec.state import GlobalState
@@ -30,6 +31,7 @@ _PR_SET_PDEATHSIG = 1
 _SPAWN = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA, nor torch's threads
 _worker_of_another = False
 _idle: list["_Apart"] = []
+_spawned: WeakSet[SpawnProcess] = WeakSet()
 
 
 def run_apart(what: str, function: Callable[..., Iterable[Any]], *given: Any, quiet: bool = False) -> Iterator[Any]:
@@ -73,6 +75,7 @@ def spawn(target: Callable[..., None], *given: Any) -> tuple[SpawnProcess, Conne
     process = _SPAWN.Process(target=target, args=(inside, *given), daemon=True)
     with _another_main(), _signals_blocked():
         process.start()
+    _spawned.add(process)
     inside.close()  # so that the pipe ends when the process does
     return process, pipe
 
@@ -130,9 +133,10 @@ def _free() -> _Apart | None:
 
 @atexit.register
 def _end_all() -> None:
-    """They ignore the signal with which Python would end them."""
-    while (found := _free()) is not None:
-        found.end()
+    """They ignore the signal with which Python would end them, and would be waited for."""
+    for process in multiprocessing.active_children():
+        if process in _spawned:
+            process.kill()
 
 
 def _serve(pipe: Connection) -> None:

@@ -30,6 +30,8 @@ class Checkpoints:
     def __init__(self, folder: Path):
         self.folder = folder
         self.of: dict[str, Path] = {}
+        self.steps: dict[str, int] = {}
+        """At which step those were taken that an earlier process left."""
 
     def find(self, done: Iterable[str]) -> None:
         """Look for what an earlier process left; what can no longer serve is removed."""
@@ -46,7 +48,7 @@ class Checkpoints:
             for run in runs:
                 older = self.of.get(run)
                 if run not in done and (older is None or steps[path] > steps[older]):
-                    self.of[run] = path
+                    self.of[run], self.steps[run] = path, steps[path]
         for path in steps:
             self._sweep(path)
         self._drop_empty_folder()

@@ -185,8 +185,10 @@ def gpu_seconds(run: RunSpec, members: int, machine: Machine = H200, work: Work 
     `work_of` returns, where it is known."""
     work = work or work_of(run)
     step = max(STEP / members + _busy(run, work, machine), work.step_flops / machine.peak[run.train.precision])
-    measuring = work.measured_flops / work.step_flops * step
-    return run.train.total_steps * step + measuring + COMPILING / members
+    compiling = COMPILING / members
+    if not will_compile(run, members):
+        step, compiling = max(step, uncompiled_step(run, members)[0] / members), 0.0
+    return run.train.total_steps * step + work.measured_flops / work.step_flops * step + compiling
 
 
 def step_share(run: RunSpec, members: int) -> float:

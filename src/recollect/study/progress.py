@@ -2,15 +2,14 @@
 
 import html
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from recollect.study.cost import work_of
-from recollect.study.executors.base import own_code
+from recollect.study.queue import step_seconds
 from recollect.study.sinks.base import Sink
 from recollect.study.trainer import Failed, Note
 from recollect.train.events import Ended, Measured
@@ -27,7 +26,7 @@ class Progress(Sink):
 
     def __init__(self, console: Console | None = None):
         self.console = console or Console(highlight=False)
-        self.where = ""
+        self.where, self.device = "", "cpu"
         self.bar: Bar | None = None
         self.handle: Any = None  # a notebook's place for the bar
         self.announced: set[str] = set()
@@ -46,11 +45,13 @@ class Progress(Sink):
             self._print(f"study {name}: {len(runs)} runs{known}{where}")
         every = {run.id: run for runs in studies.values() for run in runs}
         self.total, self.ended = len(every), sum(id in done for id in every)
-        self.per_step = work_per_step([run for id, run in every.items() if id not in done])
+        self.per_step = step_seconds([run for id, run in every.items() if id not in done], self.device)
         self.left = {id: every[id].train.total_steps * step for id, step in self.per_step.items()}  # work still to do
         self.work = self.work_left = sum(self.left.values())
         self.started = self.spoken = time.monotonic()
-        self.first: tuple[float, float] | None = None  # when the first measurement came, and the work left then
+        self.first: tuple[float, float] | None = (
+            None  # when the first measurement at full speed came, and the work left then
+        )
         if not self.left:
             return
         if self.console.is_terminal:
@@ -76,6 +77,8 @@ class Progress(Sink):
                 self._leave(id, event.steps - event.step)
                 if accuracy > self.best[0]:
                     self.best = accuracy, next(run.model.title for run in cohort if run.id == id)
+            if self.first is None and event.full_speed:
+                self.first = time.monotonic(), self.work_left
         elif isinstance(event, Ended):
             self._leave(event.run.id, 0)
             self.ended += 1
@@ -107,8 +110,6 @@ class Progress(Sink):
         self.left[run] = work
 
     def _show(self) -> None:
-        if self.first is None and self.work_left < self.work:
-            self.first = time.monotonic(), self.work_left
         if self.bar is not None:
             done = self.work - self.work_left
             self.bar.update(self.row, completed=done, runs=self._runs(), left=self._left(), best=self._best())
@@ -128,8 +129,8 @@ class Progress(Sink):
         return f"{self._runs()}, {share:.0%} of the work, {_clock(elapsed)}{left}  {self._best()}"
 
     def _left(self) -> str:
-        """An estimate of the time left, by the work done since the first measurement: what comes before it, such as compiling,
-        happens once. Empty until it means something."""
+        """An estimate of the time left, by the work done since the first measurement at full speed: steps of code that is still
+        being compiled take several times as long. Empty until it means something."""
         if self.first is None or not any(self.left.values()):
             return ""
         began, before = self.first
@@ -153,15 +154,6 @@ class Progress(Sink):
 
     def _runs(self) -> str:
         return f"{self.ended} of {self.total} runs"
-
-
-def work_per_step(runs: Sequence[RunSpec]) -> dict[str, float]:
-    """The operations of one step of each run, by the run's id. A user's own code, which runs only where it trains, counts as the
-    mean of the others."""
-    by_shape = {run.shape: run for run in runs}
-    operations = {shape: work_of(run).step_flops for shape, run in by_shape.items() if not own_code(run)}
-    mean = sum(operations.values()) / len(operations) if operations else 1.0
-    return {run.id: operations.get(run.shape, mean) for run in runs}
 
 
 def _clock(seconds: float) -> str:

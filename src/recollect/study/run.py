@@ -158,6 +158,7 @@ def run(
             executor = stack.enter_context(kind.start(replace(asked_for, runs=pending)))
         watching = stack.enter_context(Sinks([*shown, *sinks]))
         for one in shown:
+            one.device = executor.device
             one.where = f"on {executor.device} in {named_precisions(runs)}{''.join(reasons)}, results in {kept.path}"
         writer = stack.enter_context(kept.writing())
         stop = stack.enter_context(StopRequest(stop_after))

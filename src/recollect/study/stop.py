@@ -4,6 +4,7 @@ The first signal only notes the request; whoever trains sees it within a step, t
 process at once.
 """
 
+import math
 import os
 import signal
 import threading
@@ -22,14 +23,18 @@ class StopRequest:
         """What ended training, as a message says it; empty until something does."""
         self.exit_code = 130
         """That of a command that is stopped: 130 by a signal, 75 ("try again") when the time is up."""
-        self._after, self._until = after, time.monotonic() + after
+        self._after, self._until = after, time.monotonic() + after if after else math.inf
         self._before: dict[int, Any] = {}
 
     def __call__(self) -> bool:
         """Whether training should end now."""
-        if self._after and not self.why and time.monotonic() >= self._until:
+        if not self.why and self.left() <= 0:
             self.why, self.exit_code = f"after {self._after:g} seconds, as requested", 75
         return bool(self.why)
+
+    def left(self) -> float:
+        """Seconds until the time that the user gave is up; infinite without one."""
+        return self._until - time.monotonic()
 
     def __enter__(self) -> "StopRequest":
         if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers

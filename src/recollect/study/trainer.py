@@ -3,6 +3,7 @@
 This process is the only one that writes: results to the store, snapshots to the folder beside it. Executors only train.
 """
 
+import math
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from recollect.store.writer import Writer
 from recollect.study.executors.base import Executor, Job
 from recollect.study.executors.reports import LAST, Broken, Done, Report, Silent, Warned
 from recollect.study.packing import pack
+from recollect.study.queue import in_order, step_seconds
 from recollect.study.sinks.base import Watch
 from recollect.study.stop import StopRequest
 from recollect.train.events import Ended, Measured, Saved
@@ -53,7 +55,9 @@ class Trainer:
         self.queue: deque[Job] = deque()
         self.fits: dict[str, int] = {}  # by shape: how many runs memory holds, where more were too many
         self.failures: Counter[str] = Counter()  # by run
-        self.steps: dict[str, int] = {}  # by run: the step of its last snapshot
+        self.steps = dict(checkpoints.steps)  # by run: the step of its last snapshot
+        self.begun: set[str] = set()  # runs that have been submitted
+        self.seconds: dict[str, float] = {}  # by run: about how long a step takes, where that matters
         self.shown: set[str] = set()  # notes of results and warnings that have been shown
 
     def train(self, pending: list[RunSpec], size: int, done: Collection[str] = ()) -> None:
@@ -65,20 +69,23 @@ class Trainer:
         for run in [run for run in pending if run.id not in taken]:
             groups.setdefault(self.checkpoints.of.get(run.id), []).append(run)
         cohorts = [cohort for group in groups.values() for cohort in pack(group, size)]
-        if self.executor.slots > 1:
-            cohorts = longest_first(cohorts)
+        limited, slots = math.isfinite(self.stop.left()), self.executor.slots
+        if limited or slots > 1:
+            self.seconds = step_seconds(pending, self.executor.device)
+            cohorts = in_order(cohorts, slots, limited, {run.id: self.seconds_left(run) for run in pending})
         self.queue.extend(map(Job, cohorts))
         self.executor.expect(cohorts)
         running = len(resumed)
         while (self.queue and not self.stop()) or running:
             while self.queue and running < self.executor.slots and not self.stop():
-                job = self.queue.popleft()
+                job = self.next_job()
                 if len(job.runs) > (fits := self.fits.get(job.runs[0].shape, size)):
                     self.again(*pack(job.runs, fits))
                     continue
                 fault_point("message: submit")
                 self.executor.submit(job, self.checkpoints.load(job.runs[0].id))
                 fault_point("message: submitted")
+                self.begun.update(run.id for run in job.runs)
                 running += 1
             if not running:  # an end was asked for just now
                 continue
@@ -87,6 +94,19 @@ class Trainer:
             self.take(job, report)
             fault_point("message: acted upon")
             running -= isinstance(report, LAST)
+
+    def next_job(self) -> Job:
+        """Take from the queue the first cohort that can end in the time that is left, or, where none can, the first."""
+        left = self.stop.left()
+        fitting = (i for i, job in enumerate(self.queue) if sum(map(self.seconds_left, job.runs)) <= left)
+        self.queue.rotate(-(place := next(fitting, 0)))
+        job = self.queue.popleft()
+        self.queue.rotate(place)
+        return job
+
+    def seconds_left(self, run: RunSpec) -> float:
+        """About how many seconds are left of a run; 0 where that does not matter."""
+        return self.seconds.get(run.id, 0.0) * (run.train.total_steps - self.steps.get(run.id, 0))
 
     def take(self, job: Job, report: Report) -> None:
         """Act on a report. Results are kept before anything that relies on their being kept."""
@@ -185,13 +205,19 @@ class Trainer:
 
     def stopped(self, left: Sequence[RunSpec]) -> str:
         """What was kept of these runs, which were left when training stopped."""
-        begun = [run for run in left if run.id in self.checkpoints.of]
-        steps = sorted({self.steps[run.id] for run in begun if run.id in self.steps})
+        saved = [run.id for run in left if run.id in self.checkpoints.of]
+        lost = sum(run.id in self.begun for run in left if run.id not in self.checkpoints.of)
+        steps = sorted({self.steps[id] for id in saved if id in self.steps})
         where = f" at step {steps[0]:,}" + (f" to {steps[-1]:,}" if len(steps) > 1 else "") if steps else ""
-        ended = sum(self.ended.values())
+        ended = self.ended.total()
+        counts = {f"in training are kept{where}": len(saved), "have to start anew": lost}
+        counts["have not begun"] = len(left) - len(saved) - lost
+        parts = [
+            f"{ended} run{'s' * (ended != 1)} ended",
+            *(f"{count} {what}" for what, count in counts.items() if count),
+        ]
         return (
-            f"stopped {self.stop.why}: {ended} run{'s' * (ended != 1)} ended, {len(begun)} in training are kept{where}, "
-            f"{len(left) - len(begun)} start anew; the same command continues from here{self.executor.goes_on}"
+            f"stopped {self.stop.why}: {', '.join(parts)}; the same command continues from here{self.executor.goes_on}"
         )
 
     def again(self, *cohorts: list[RunSpec]) -> None:
@@ -204,17 +230,3 @@ class Trainer:
 
     def say(self, runs: list[RunSpec], text: str) -> None:
         self.watch(runs, Note(text))
-
-
-def longest_first(cohorts: list[list[RunSpec]]) -> list[list[RunSpec]]:
-    """The cohorts by about what they cost, the most first: at the end no worker is left alone with a long one.
-
-    No model is built for it: the code of a user's own mixer runs where its cohort trains, and nowhere else.
-    """
-
-    def size(cohort: list[RunSpec]) -> int:
-        run = cohort[0]
-        tokens = run.train.total_steps * run.train.batch * run.task.row_length
-        return len(cohort) * tokens * run.model.layers * run.model.width**2
-
-    return sorted(cohorts, key=size, reverse=True)

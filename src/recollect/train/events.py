@@ -49,6 +49,8 @@ class Measured:
     """How many members end here: their results follow at once."""
     points: dict[str, dict[str, float]] = field(default_factory=dict)
     """Everything measured, by run id: the last point of each curve."""
+    full_speed: bool = True
+    """Whether the cohort trains as fast as it will: not so while its step is being compiled."""
 
 
 @dataclass

@@ -53,7 +53,7 @@ def train(
                 ids = [run.id for run in cohort.runs]
                 points = {run: curve[-1] for run, curve in zip(ids, cohort.records.curves, strict=True)}
                 by_run = dict(zip(ids, accuracy, strict=True))
-                yield Measured(step + 1, spec.total_steps, by_run, len(endings), points)
+                yield Measured(step + 1, spec.total_steps, by_run, len(endings), points, compilation.full_speed)
                 yield from results(cohort, endings, step + 1, weights)
                 stay = [i for i in range(len(cohort)) if i not in endings]
                 cohort.keep(stay, compiled_anew=False)

@@ -106,18 +106,19 @@ class Workers(Executor):
 
     def close(self) -> None:
         """End the workers, whatever they are at."""
-        atexit.unregister(self.close)
         self._upcoming.close()
         while self._workers:
-            self._workers.pop().end()
+            self._workers[-1].end()
+            self._workers.pop()
         if self._mps is not None:
             self._mps.close()
             self._mps = None
+        atexit.unregister(self.close)  # last: a second Ctrl-C may have come in between
 
     def _another(self, code: tuple[str, ...]) -> "_Worker":
         """One more worker for cohorts with this code of a user's own, on the device that lacks the most of its workers."""
         if not self._workers:
-            atexit.register(self.close)  # workers do not mind the signal with which Python would end them
+            atexit.register(self.close)
             if self.device != "cpu" and len(set(self._devices)) < len(self._devices):
                 self._mps = self._mps or Mps.start()
         left = Counter(self._devices) - Counter(worker.device for worker in self._workers)
