@@ -6,7 +6,7 @@ import torch
 from recollect.models.model import Model
 from recollect.models.spec import ModelSpec
 from recollect.papers import PAPERS
-from recollect.sources import SOURCES, is_preset, preset, preset_names, with_preset
+from recollect.sources import PROTOCOLS, SOURCES, is_preset, preset, preset_names, with_preset
 from recollect.sources.retrievit2026 import COUNTS, SOURCE
 from recollect.spec import SpecError
 from recollect.tasks import as_task
@@ -89,7 +89,9 @@ def test_a_choice_that_no_paper_states_is_the_one_made(name):
     source, paper = SOURCES.find(name), PAPERS.find(name)
     assert paper.title == source.title
     assert paper.unknown == source.unknown
-    protocols = [source.protocol(as_task({"kind": kind})) for kind in ("mqar", "words")]  # it may depend on the task
+    protocols = [
+        PROTOCOLS.find(name)(as_task({"kind": kind})) for kind in ("mqar", "words")
+    ]  # it may depend on the task
     for fields in protocols:
         TrainSpec(**fields)
     for unknown in source.unknown:

@@ -9,7 +9,7 @@ from torch import nn
 
 from recollect.mixers import MIXERS
 from recollect.mixers.attention import Attention
-from recollect.models import ModelSpec
+from recollect.models.spec import ModelSpec
 from recollect.spec import SpecError
 from recollect.spec.source import files_at, load, own_files, portable, reference, source_digest
 from recollect.study.executors import ray

@@ -35,6 +35,7 @@ OFFERS = {  # module, function, and its names for our op's tensors, all (rows, l
     "kda": ("fla.ops.kda", "chunk_kda", ("q", "k", "v", "beta", "g")),
 }
 WRONG_ON_HOPPER = ("delta_rule", "gated_delta_rule", "ssd")
+REPEATS = 5  # passes that are timed
 TOLERANCE = 3e-2  # ||theirs - ours|| / ||ours||, of the result and of every gradient: what bfloat16 leaves
 
 
@@ -152,14 +153,14 @@ def _shared(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [x.expand(*x.shape[:2], heads, *x.shape[3:]) for x in tensors]
 
 
-def _milliseconds(run: Callable[[], object], repeats: int = 5) -> float:
+def _milliseconds(run: Callable[[], object]) -> float:
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
-    for _ in range(repeats):
+    for _ in range(REPEATS):
         run()
     end.record()
     end.synchronize()
-    return start.elapsed_time(end) / repeats
+    return start.elapsed_time(end) / REPEATS
 
 
 def _relative_error(a: Tensor, b: Tensor) -> Tensor:
