@@ -9,7 +9,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from recollect.cli import app
-from recollect.cli.options import tell_best, tell_failed
+from recollect.cli.options import print_best, print_failed
 from recollect.spec import SpecError
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store
@@ -75,7 +75,7 @@ def test_an_error_that_all_runs_have_is_told_once_with_how_many_had_it(tmp_path,
     assert said.count(": trying again") == 1
     assert said.count("2 runs of Mine go on as two halves") == 1
     with pytest.raises(typer.Exit):
-        tell_failed(found)
+        print_failed(found)
     said = capsys.readouterr().err
     assert said.count("RuntimeError: ") == 1
     assert "9 runs: " in said
@@ -89,7 +89,7 @@ def test_where_every_run_diverged_no_rate_is_called_the_best(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(NAN)
     own = study(mixer="mine.py:Mine", lr=[1e-3, 1e-2])
-    tell_best(run(own, store="s.sqlite", device="cpu", workers=1, progress=False).windows())
+    print_best(run(own, store="s.sqlite", device="cpu", workers=1, progress=False).windows())
     assert capsys.readouterr().out == "No learning rate is best: every run diverged.\n"
 
 

@@ -55,7 +55,7 @@ _choices: dict[tuple, bool] = {}  # whether theirs are used for an op's shapes
 
 def usable(op: str, device: torch.device) -> bool:
     """Whether theirs may be tried for `op`: they may serve on the device, and are not known to be wrong there."""
-    if not _may_serve_on(device):
+    if not may_serve(device):
         return False
     import triton
 
@@ -63,12 +63,9 @@ def usable(op: str, device: torch.device) -> bool:
     return not (op in WRONG_ON_HOPPER and hopper and (3, 4) <= _numbers(triton.__version__) <= (3, 7, 0))
 
 
-def may_serve(x: Tensor) -> bool:
-    """What is known of x while a graph is traced: for an op that without theirs is better left to the compiler."""
-    return _may_serve_on(x.device)
-
-
-def _may_serve_on(device: torch.device) -> bool:
+def may_serve(device: torch.device) -> bool:
+    """Whether theirs can run on a device. It is known while a graph is traced: an op that is better left to the compiler where
+    theirs cannot run asks this first."""
     return INSTALLED and device.type == "cuda" and os.environ.get("RECOLLECT_EXTERNAL") != "0"
 
 

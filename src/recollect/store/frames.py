@@ -189,6 +189,19 @@ def snapshots_frame(store: Store, study: str | None = None) -> pd.DataFrame:
     return pd.DataFrame(records, columns=["run", "share", "step", "input", "output"])
 
 
+KEYS = {
+    runs_frame: ["id"], curves_frame: ["run", "step"], slices_frame: ["run", "step", "tag", "value"],
+    snapshots_frame: ["run", "share"],
+}  # fmt: skip
+"""The columns that identify a row of each frame."""
+
+
+def of_studies(read: Callable[..., pd.DataFrame], store: Store, studies: Sequence[str], **options: Any) -> pd.DataFrame:
+    """The frame that `read`, one of the functions above, gives for several studies; a row that several have is kept once."""
+    frames = [frame for study in studies if not (frame := read(store, study, **options)).empty]
+    return pd.concat(frames).drop_duplicates(KEYS[read], ignore_index=True) if frames else pd.DataFrame()
+
+
 def write(frame: pd.DataFrame, path: Path) -> None:
     """Write a frame as CSV, Parquet or JSON, by the file's ending."""
     writers: dict[str, Callable[[Path], object]] = {
