@@ -233,7 +233,7 @@ def test_a_node_is_not_misled_by_files_of_an_earlier_study(write, tmp_path, monk
         assert not [report for report in reports if isinstance(report, Broken)]
 
 
-def test_files_are_found_where_they_are_said_to_be_and_only_then(write, tmp_path):
+def test_files_are_found_at_the_given_folder_and_only_then(write, tmp_path):
     write(folder="node/outside-x", own="class Own: ...")
     name = "/no/such/folder/own.py"
     (tmp_path / "node" / "outside-x").rename(tmp_path / "node" / Path(portable(name)).parent)
