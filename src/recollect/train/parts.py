@@ -51,10 +51,10 @@ def _chosen(registry: Registry, given: Any) -> tuple[str, type[Spec], dict[str, 
             raise SpecError(f"{registry.what}: expected a name, a class or an object of one, not {given!r}")
         name = registry.name(cls)
         brought = {} if given is cls else {field: getattr(given, field) for field in cls.model_fields}
-    found = registry.find(name)
-    if missing := sorted(found.__abstractmethods__):
+    cls = registry.find(name)
+    if missing := sorted(cls.__abstractmethods__):
         raise SpecError(f"{registry.what} {name!r} must define {' and '.join(missing)}")
-    return name, found, brought
+    return name, cls, brought
 
 
 def check_names(kinds: Kinds, flat: Iterable[str], own: Iterable[str], declared: Iterable[str]) -> None:
