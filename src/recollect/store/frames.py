@@ -32,8 +32,6 @@ _RUN = ("lr", "seed")
 _RATE_AND_SEED = re.compile(r'"train":\{"lr":([^,}]+),"seed":(\d+),')
 """Both, as a specification starts with them."""
 _OUTCOMES = ("status", "step", "accuracy", "best_accuracy", "state_size", "parameters", "seconds")
-
-
 _NAMES = ("id", "model", "status", "step", "accuracy", "best_accuracy", "best_step", "final", "parameters", "state_size",
           "seconds", "device", "versions", "notes", "ended", "semantics", "spec")  # fmt: skip
 _UNFINISHED = """

@@ -56,14 +56,8 @@ class Batch:
 
     @classmethod
     def padded(
-        cls,
-        tokens: Tensor,
-        positions: Tensor,
-        answers: Tensor,
-        trained: Tensor,
-        tags: dict[str, Tensor],
-        **others: Tensor,
-    ) -> "Batch":
+        cls, tokens: Tensor, positions: Tensor, answers: Tensor, trained: Tensor, tags: dict[str, Tensor], **others: Tensor
+    ) -> "Batch":  # fmt: skip
         """Rows with different numbers of answers: those that are not `trained` become padding. `others` are the other fields."""
         others = {"query": positions.where(trained, -1), **others}
         if "source" in others:

@@ -99,9 +99,8 @@ class Cohort:
     def _step(self, inputs: Inputs) -> None:
         for members, gradients in self.gradients(inputs):
             self.move(members, gradients, inputs)
-            columns = torch.stack(
-                [torch.ones_like(gradients.losses), gradients.losses, gradients.hits, gradients.norms], dim=1
-            )
+            steps = torch.ones_like(gradients.losses)
+            columns = torch.stack([steps, gradients.losses, gradients.hits, gradients.norms], dim=1)
             members.sums += columns.to(members.sums.dtype)  # averaged later, without waiting for the device now
 
     def gradients(self, inputs: Inputs) -> Iterator[tuple[Members, Gradients]]:

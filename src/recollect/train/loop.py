@@ -116,11 +116,8 @@ def results(cohort: Cohort, endings: dict[int, Ending], step: int, weights: bool
         measures = cohort.measures(rows, ending, sliced=True)
         prefix = f"tests.{number - 1}." if number else ""
         columns = {
-            "loss": measures.loss,
-            "accuracy": measures.accuracy(task),
-            "answers": measures.answers,
-            "rows": measures.rows,
-        }
+            "loss": measures.loss, "accuracy": measures.accuracy(task), "answers": measures.answers, "rows": measures.rows,
+        }  # fmt: skip
         values = {prefix + name: column.tolist() for name, column in columns.items()}
         for row, i in enumerate(ending):
             finals[row] |= {name: column[row] for name, column in values.items()}

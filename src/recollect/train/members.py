@@ -38,9 +38,8 @@ class Members:
         self.state = self.optimiser.start(self.params)
         if taken := self.state.keys() & set(_SECTIONS):
             raise ValueError(f"{type(self.optimiser).__name__}: no part of its state can be called {taken.pop()!r}")
-        numbers = {
-            name: [getattr(spec.built_optimiser, name) for spec in specs] for name in self.optimiser.per_member()
-        }
+        optimisers = [spec.built_optimiser for spec in specs]
+        numbers = {name: [getattr(one, name) for one in optimisers] for name in self.optimiser.per_member()}
         columns = {name: [getattr(spec, name) for spec in specs] for name in ("lr", "clip", "z_loss")} | numbers
         dtype = sum_dtype(device)
         self.columns = {name: torch.tensor(x, dtype=dtype, device=device) for name, x in columns.items()}

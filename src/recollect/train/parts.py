@@ -13,8 +13,6 @@ from recollect.train.schedules import SCHEDULES
 
 ROLES: dict[str, Registry] = {"optimiser": OPTIMISERS, "schedule": SCHEDULES}
 """The registry of each role."""
-
-
 Kinds = dict[str, tuple[str, type[Spec]]]
 """By role, the name in the registry and the class of an optimiser or a schedule."""
 
