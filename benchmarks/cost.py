@@ -1,4 +1,4 @@
-"""What the whole of Okpekpe & Orvieto costs on NVIDIA H200s, by width, as the cost model tells it (study/cost.py).
+"""What the whole of Okpekpe & Orvieto costs on NVIDIA H200s, by width, as the cost model estimates it (study/cost.py).
 
 Every run of every item at scale `paper`, each once, in bfloat16; and as many hours for the paper's 3,000 runs, were they spread
 over widths, models and settings like these.

@@ -6,7 +6,7 @@ The curves are those kept with the reproductions (docs/reproductions: training o
 benchmarks/short_curves.csv (MQAR with 32 tokens, width 32, 400 steps). Runs that learn late are rare among them, so that every
 curve is also cut short, as if training had ended there. A run is stopped wrongly if it would have reached the accuracy asked for.
 Of the constants on the grid that stop no whole run wrongly, and of the cut ones at most 1.5 %, those that save the most steps are
-taken. The rate on models that were left out of the fit is told as well.
+taken. The rate on models that were left out of the fit is printed as well.
 """
 
 import itertools

@@ -3,7 +3,7 @@
     python benchmarks/overhead.py [runs]
 
 Trains a study of 2,000 runs of about 20 ms each with the local executor, from the study file to the table of results, and
-tells how much of the time was spent outside training: unfolding and naming the runs, packing, the store, the progress.
+shows how much of the time was spent outside training: unfolding and naming the runs, packing, the store, the progress.
 """
 
 import sys

@@ -70,11 +70,13 @@ def load_zoology(path: Path, device: str) -> SimpleNamespace:
     model, train, config = load("zoology.model"), load("zoology.train"), load("zoology.config")
     if device == "cpu":
         model.TokenEmbeddings = partial(model.TokenEmbeddings, device="cpu")
-        PATCHES.append("TokenEmbeddings is told device='cpu', because its default is cuda")
+        PATCHES.append("TokenEmbeddings is given device='cpu', because its default is cuda")
     embeddings = inspect.signature(model.LanguageModel.forward).parameters.get("return_embeddings")
     if embeddings is not None and embeddings.default:
         model.LanguageModel.forward = partialmethod(model.LanguageModel.forward, return_embeddings=False)
-        PATCHES.append("LanguageModel.forward is told return_embeddings=False: the trainer takes its output for logits")
+        PATCHES.append(
+            "LanguageModel.forward is given return_embeddings=False: the trainer takes its output for logits"
+        )
     data, mqar = load("zoology.data.utils"), load("zoology.data.multiquery_ar")
     return SimpleNamespace(model=model, train=train, config=config, data=data, mqar=mqar)
 

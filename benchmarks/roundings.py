@@ -3,7 +3,7 @@
     python benchmarks/roundings.py [--variant float32|loss|products|stream] [--folder results/roundings]
 
 MQAR (16, 4) with 64 tokens, one layer of attention with a convolution on k, width 32; 3,000 steps of batch 32 at a constant rate,
-three rates, eight seeds; each variant trains the same runs. A row tells the accuracies at the end, seed by seed. Interrupted,
+three rates, eight seeds; each variant trains the same runs. A row has the accuracies at the end, seed by seed. Interrupted,
 the same command continues.
 """
 

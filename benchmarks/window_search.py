@@ -54,7 +54,7 @@ class Sweep:
 
     @property
     def results(self) -> dict[tuple[float, int], float]:
-        """Every run, as a search is told of it."""
+        """Every run, as a search receives it."""
         places = np.ndindex(self.accuracy.shape)
         return {(self.rates[i], self.seeds[j]): float(self.accuracy[i, j]) for i, j in places}
 
@@ -106,7 +106,7 @@ def synthetic(kind: str, points: int, generator: np.random.Generator, seeds: int
 
 
 def recorded(path: Path) -> list[Sweep]:
-    """The dense sweeps in a file, one a model."""
+    """The dense sweeps in a file, one per model."""
     if path.suffix in (".sqlite", ".db"):
         frame = runs_frame(Store(path))
     else:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from recollect.papers import PAPERS
 from recollect.papers.item import Paper
-from recollect.papers.judge import SCALES, Scale, distinct
+from recollect.papers.judge import SCALES, Scale, one_per_claim
 
 DOCS = Path(__file__).parent
 KEPT = DOCS / "reproductions"
@@ -34,7 +34,7 @@ def folders() -> list[tuple[Paper, Scale, Path]]:
 def verdicts(paper: Paper, folder: Path) -> list[dict[str, Any]]:
     """One verdict for each of the paper's claims that was judged."""
     records = json.loads((folder / "verdicts.json").read_text(encoding="utf-8"))
-    return [record for record in distinct(records) if record["claim"] in paper.claims]
+    return [record for record in one_per_claim(records) if record["claim"] in paper.claims]
 
 
 def version(folder: Path) -> int:
@@ -70,7 +70,7 @@ def sentences() -> list[str]:
     for name in dict.fromkeys(paper.name for paper, *_ in folders()):
         paper = PAPERS.find(name)
         parts = [(s, folder) for p, s, folder in folders() if p.name == name and s != "tiny" and version(folder) > 1]
-        found = distinct(record for _, folder in parts for record in verdicts(paper, folder))
+        found = one_per_claim(record for _, folder in parts for record in verdicts(paper, folder))
         count = Counter(record["answer"] for record in found)
         scales = " and ".join(f"`{scale}`" for scale, _ in parts)
         yes, no, claims = count["holds"], count["does not hold"], len(paper.claims)

@@ -19,8 +19,8 @@ RECORDED = Path(__file__).parent / "recorded" / "store-2.sqlite"
 """A sound store with the study `old` and eight runs."""
 
 
-class Told(NamedTuple):
-    """What a command came to."""
+class Result(NamedTuple):
+    """The result of a command."""
 
     code: int
     out: str
@@ -38,17 +38,17 @@ def sound(tmp_path) -> Path:
 
 
 @pytest.fixture
-def cli(monkeypatch, capsys) -> Callable[..., Told]:
+def cli(monkeypatch, capsys) -> Callable[..., Result]:
     """Runs a command in this process, which saves the seconds that a new one needs for its imports."""
     from recollect.cli.app import main
 
-    def run(*words: object) -> Told:
+    def run(*words: object) -> Result:
         monkeypatch.setattr(sys, "argv", ["recollect", *map(str, words)])
         capsys.readouterr()
         with pytest.raises(SystemExit) as end:
             main()
         out, err = capsys.readouterr()
-        return Told(int(end.value.code or 0), out, err)
+        return Result(int(end.value.code or 0), out, err)
 
     return run
 
@@ -114,7 +114,7 @@ FLAGS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader
 
 @pytest.fixture(scope="session")
 def browser():
-    """A function that opens a page of a width, light or dark; `page.said` and `page.asked` are lists."""
+    """A function that opens a page of a width, light or dark; `page.messages` and `page.requested` are lists."""
     playwright = pytest.importorskip("playwright.sync_api")
     program = next((found for name in NAMES if (found := shutil.which(name))), None)
     if program is None:
@@ -130,10 +130,10 @@ def browser():
             )
             context.grant_permissions(["clipboard-read", "clipboard-write"])
             page = context.new_page()
-            page.said, page.asked = [], []
-            page.on("console", lambda message: page.said.append(message.text))
-            page.on("pageerror", lambda error: page.said.append(str(error)))
-            page.on("request", lambda request: page.asked.append(request.url))
+            page.messages, page.requested = [], []
+            page.on("console", lambda message: page.messages.append(message.text))
+            page.on("pageerror", lambda error: page.messages.append(str(error)))
+            page.on("request", lambda request: page.requested.append(request.url))
             yield page
             context.close()
 

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 FILES = [
     *(path for ending in ("py", "js") for path in SOURCE.rglob(f"*.{ending}")), *(ROOT / "docs").glob("*.md"),
     ROOT / "docs" / "reproductions" / "README.md", ROOT / "README.md",
+    *(path for folder in ("tests", "benchmarks", "examples") for path in (ROOT / folder).rglob("*.py") if path != Path(__file__)),
 ]  # fmt: skip
 COUNTED = (
     "one|bytes|operations|seconds|milliseconds|times|points|rows|examples?|streams?|items|methods?|functions?|workers?"
@@ -21,7 +22,7 @@ UNIT = "run|row|step|second|member|model|seed|GPU|core|rule|example|task|layer|t
 AVOIDED = {
     rf"\b({COUNTED}) an? ({UNIT})\b(?! (needs?|takes?|took|sees|of|has))": "write `per`: one row per run",
     r"\b(short|longer) numbers\b|\broomy\b": "write 16-bit, bf16 or float32",
-    r"\b(told|tells|telling|said|heard|hears?|hearing)\b": "name what is returned, printed, reported or measured",
+    r"(?<![a-z])(told|tells?|telling|said|heard|hears?|hearing)(?![a-z])": "name what is returned, printed, reported or measured",
     r"\bstood for\b|\b(is|are) had\b|\bknock\w*\b|\bno_room\b": "say what happens",
     r"\b(gets?|got) there\b|\bc(omes?|ame) along\b|\bbr(ings?|ought) along\b": "say what is reached, or what is included",
     r"\b(who|what) is asked\b|\bhow it learns\b|\bkeeps? to\b|\bfor ever\b": "write a sentence with a subject and a verb",

@@ -117,6 +117,18 @@ def test_no_private_attribute_of_a_mixer_is_read_outside_of_mixers():
     assert not wrong, "\n".join(wrong)
 
 
+def test_mixers_and_models_do_not_ask_where_they_run():
+    """Whether a fused form is used is decided in ops/fused.py, which ops call; a mixer or a model only calls an op."""
+    asked = {"is_cuda", "is_cpu", "is_grad_enabled", "_forward_hooks", "_forward_pre_hooks", "is_compiling"}
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}: {ast.unparse(node)}"
+        for package in ("mixers", "models") for path in (SOURCE / package).glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and (node.attr in asked or ast.unparse(node).endswith("device.type"))
+    ]  # fmt: skip
+    assert not wrong, "\n".join(wrong)
+
+
 def _private_names(path: Path) -> set[str]:
     """The private methods and attributes that a file defines."""
     nodes = list(ast.walk(ast.parse(path.read_text())))

@@ -74,10 +74,10 @@ def test_the_wheel_runs_the_demo_in_an_empty_environment(tmp_path):
     python = empty_environment(tmp_path / "empty", needed)
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     subprocess.run([python, "-m", "pip", "install", "--no-deps", "--no-index", "-q", wheel], check=True, env=clean)
-    said = subprocess.run(
+    result = subprocess.run(
         [python.with_name("recollect"), "demo", "--quick", "--store", "demo.sqlite"], cwd=tmp_path, env=clean,
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert said.returncode == 0, said.stderr
-    assert "trained: 12 finished" in said.stdout
+    assert result.returncode == 0, result.stderr
+    assert "trained: 12 finished" in result.stdout
     assert (tmp_path / "quick" / "window.png").exists()

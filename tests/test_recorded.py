@@ -97,7 +97,7 @@ def trained(runs: list[RunSpec]) -> dict[str, Ended]:
 
 
 def facts(ended: Ended) -> dict:
-    """What a run came to, as JSON has it."""
+    """The result of a run, as JSON has it."""
     snapshots = (
         hashlib.sha256(b"".join(data for *_, data in ended.snapshots)).hexdigest()[:16] if ended.snapshots else ""
     )

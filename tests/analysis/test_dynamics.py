@@ -105,7 +105,7 @@ def fall(at: float, over: float) -> np.ndarray:
         (FALLEN + np.clip(PROGRESS - 0.3, 0, 1), False, False),  # overfits
     ],
 )
-def test_sudden_changes_are_told_from_gradual_ones_and_from_noise(loss, bumps, falls, noise):
+def test_sudden_changes_are_distinguished_from_gradual_ones_and_from_noise(loss, bumps, falls, noise):
     for share, there in zip(found(loss, noise), (bumps, falls), strict=True):
         assert share >= 0.9 if there else share <= 0.15
 

@@ -1,4 +1,4 @@
-"""Examples to a threshold, with runs that never got there."""
+"""Examples to a threshold, with runs that never reached it."""
 
 import math
 
@@ -52,7 +52,7 @@ def test_the_median_of_censored_times():
     assert median_time([600, 1000, 1000], [True, False, False]) == INF
     # one that was stopped at 100 says nothing of 200 and later: 2 runs are left, and half of them is reached at 200
     assert median_time([100, 200, 1000], [False, True, False]) == 200
-    # one that diverged will never get there, and stays among those that have not
+    # one that diverged will never reach it, and stays among those that have not
     assert median_time([INF, 200, 1000], [False, True, False]) == INF
 
 
@@ -62,7 +62,7 @@ def test_data_efficiency_of_models():
     assert list(table["reached"]) == [3, 2, 0]
     assert list(table["budget"]) == [400, 1000, 1000]
     assert (table.loc["quick", "low"], table.loc["quick", "high"]) == (200, 400)
-    assert (table.loc["slow", "low"], table.loc["slow", "high"]) == (600, INF), "it may well not get there"
+    assert (table.loc["slow", "low"], table.loc["slow", "high"]) == (600, INF), "it may well not reach it"
     assert table.loc["slow", "fastest"] == 600
 
 

@@ -38,7 +38,7 @@ def test_it_is_the_mean_over_the_range_above_the_best_in_the_range():
     assert sensitivity(np.array([1e-4, 1e-1]), np.array([1.0, 0.0])) == pytest.approx(DECADES / 3 / 2)
 
 
-def test_of_a_sweep_that_does_not_cover_the_range_nothing_is_said():
+def test_a_sweep_that_does_not_cover_the_range_has_no_sensitivity():
     assert math.isnan(sensitivity(RATES[:-1], np.zeros(16)))
     assert math.isnan(sensitivity(RATES[8:], np.zeros(9)))
 

@@ -128,10 +128,10 @@ def test_bad_words_are_one_clear_line_and_exit_code_2(finished, words, message):
 
 @pytest.mark.parametrize("words", [(), ("show",), ("--help",)])
 def test_alone_it_prints_help_and_ends_well(tmp_path, words):
-    said = recollect(*words, cwd=tmp_path)
-    assert said.returncode == 0, said.stderr
-    assert "Usage" in said.stdout
-    assert not said.stderr
+    result = recollect(*words, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "Usage" in result.stdout
+    assert not result.stderr
 
 
 @pytest.mark.parametrize("words", [("--help",), ("--version",), ("rnu",), ("run", "--help")], ids=" ".join)

@@ -57,9 +57,9 @@ def recollect(*words: object, ok: bool = True) -> str:
 
 
 def test_results_are_limited_in_a_terminal_and_say_so(made):
-    said = recollect("results", "large", "--store", made)
-    assert "the last 50 of 1,000 rows" in said
-    assert len(said.splitlines()) < 60
+    output = recollect("results", "large", "--store", made)
+    assert "the last 50 of 1,000 rows" in output
+    assert len(output.splitlines()) < 60
     assert "rows" not in recollect("results", "large", "--limit", 1000, "--store", made)
 
 
@@ -111,8 +111,8 @@ def test_a_run_of_a_finished_study_expands_it_once_and_finds_its_windows_once(st
     for user in (window, window_figure, outcome):
         monkeypatch.setattr(user, "windows", resampled)
     (tmp_path / "large.yaml").write_text(large_store.study(1000).to_yaml())
-    said = recollect("run", tmp_path / "large.yaml", "--device", "cpu", "--store", store)
-    assert "Best learning rate of" in said
+    output = recollect("run", tmp_path / "large.yaml", "--device", "cpu", "--store", store)
+    assert "Best learning rate of" in output
     assert calls == {"expanded": 1, "windows, 1000 resamples": 1, "windows, 1 resamples": 1}, (
         "the picture needs no interval"
     )
@@ -120,12 +120,12 @@ def test_a_run_of_a_finished_study_expands_it_once_and_finds_its_windows_once(st
 
 def test_results_by_condition_and_order(made):
     which = ("--where", "mixer = mamba2", "--where", "width<32", "--sort", "-accuracy", "--limit", 2)
-    said = recollect("results", "large", *which, "--store", made)
+    output = recollect("results", "large", *which, "--store", made)
     runs = runs_frame(Store(made), "large")
     best = runs[(runs["model.mixer"] == "mamba2") & (runs["model.width"] == 16)]["accuracy"].max()
-    assert f"{best:.4g}" in said
-    assert "the first 2 of 50 rows" in said
-    assert "deltanet" not in said
+    assert f"{best:.4g}" in output
+    assert "the first 2 of 50 rows" in output
+    assert "deltanet" not in output
     assert "meets the conditions" in recollect("results", "--where", "accuracy > 2", "--store", made)
 
 
@@ -207,13 +207,13 @@ def test_compare_finds_the_configurations_of_both_and_their_difference(made, sto
 
     remove_runs(other, list(gone))
     words = ("compare", "large", f"{store}:large", "--store", made)
-    said = recollect(*words, "--to", tmp_path / "two.png", "--csv", tmp_path / "two.csv")
+    output = recollect(*words, "--to", tmp_path / "two.png", "--csv", tmp_path / "two.csv")
     assert (tmp_path / "two.png").stat().st_size > 10_000
     rows = list(csv.DictReader(io.StringIO((tmp_path / "two.csv").read_text())))
     assert len(rows) == 20
     assert {row["difference"] for row in rows if "mamba2" in row["configuration"]} == {""}
     assert {float(row["difference"]) for row in rows if "mamba2" not in row["configuration"]} == {0.0}
-    assert said.startswith("large (A) and store.sqlite:large (B)")
+    assert output.startswith("large (A) and store.sqlite:large (B)")
     assert "large (A) and large (B)" in recollect("compare", "large", "large", "--store", made)
     with pytest.raises(SpecError, match="meets the conditions"):
         recollect(*words, "--where", "accuracy > 2")
@@ -269,15 +269,15 @@ def test_check_looks_at_the_usual_store(store, monkeypatch):
     assert "the file is whole" in recollect("check")
 
 
-def test_failures_are_told_once_each_with_their_runs(store):
+def test_each_failure_is_printed_once_with_its_runs(store):
     opened = Store(store)
     assert "no run has failed" in recollect("failures", "--store", store)
     with opened.writing() as writer:
         for run in ("00aa", "00bb"):
             writer.add_failure(run, 1, "ValueError: [bold]wrong[/bold] (mine.py:7)", "Traceback ..\nline")
-    said = recollect("failures", "--store", store)
-    assert said.count("ValueError: [bold]wrong[/bold] (mine.py:7)") == 1
-    assert "2 runs" in said
+    output = recollect("failures", "--store", store)
+    assert output.count("ValueError: [bold]wrong[/bold] (mine.py:7)") == 1
+    assert "2 runs" in output
     assert "Traceback" in recollect("failures", "00a", "--traceback", "--store", store)
     with pytest.raises(SpecError, match="no run '77' has failed"):
         recollect("failures", "77", "--store", store)
@@ -285,9 +285,9 @@ def test_failures_are_told_once_each_with_their_runs(store):
 
 def test_status_and_watch_show_how_far_each_is(store):
     assert "1000" in recollect("status", "--store", store)
-    said = recollect("watch", "large", "--once", "--store", store)
-    assert "50 of 50" in said
-    assert "no process writes to it now" in " ".join(said.split())
+    output = recollect("watch", "large", "--once", "--store", store)
+    assert "50 of 50" in output
+    assert "no process writes to it now" in " ".join(output.split())
 
 
 def test_watch_shows_whole_names_in_a_narrow_terminal(store, monkeypatch):

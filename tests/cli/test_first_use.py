@@ -9,7 +9,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from recollect.cli import app
-from recollect.cli.options import tell_best, tell_failed
+from recollect.cli.options import print_best, print_failed
 from recollect.spec import SpecError
 from recollect.store.frames import runs_frame
 from recollect.store.store import Store
@@ -59,28 +59,28 @@ def test_an_error_in_code_of_my_own_names_its_file_and_line(tmp_path):
     (error,) = found.failed.values()
     assert error.startswith("RuntimeError: ")
     assert error.endswith("(mine.py:12)")
-    said = recollect("failures", "--store", tmp_path / "s.sqlite")
-    assert "(mine.py:12)" in said
+    output = recollect("failures", "--store", tmp_path / "s.sqlite")
+    assert "(mine.py:12)" in output
     traceback = recollect("failures", "--traceback", "--store", tmp_path / "s.sqlite")
     assert "return self.map(y[..., :3])" in traceback
 
 
-def test_an_error_that_all_runs_have_is_told_once_with_how_many_had_it(tmp_path, monkeypatch, capsys):
+def test_an_error_that_all_runs_have_is_printed_once_with_their_number(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(MIXER)
     mine = study(mixer="mine.py:Mine", lr=[1e-3, 1e-2, 1e-1], seed=[1, 2, 3])
     console = Console(file=io.StringIO(), width=200)
     found = run(mine, store="s.sqlite", device="cpu", workers=1, cohort=3, progress=Progress(console))
-    said = console.file.getvalue()
-    assert said.count("failed: run ") == 1
-    assert said.count(": trying again") == 1
-    assert said.count("2 runs of Mine go on as two halves") == 1
+    output = console.file.getvalue()
+    assert output.count("failed: run ") == 1
+    assert output.count(": trying again") == 1
+    assert output.count("2 runs of Mine go on as two halves") == 1
     with pytest.raises(typer.Exit):
-        tell_failed(found)
-    said = capsys.readouterr().err
-    assert said.count("RuntimeError: ") == 1
-    assert "9 runs: " in said
-    assert said.count(" and 3 more") == 1
+        print_failed(found)
+    output = capsys.readouterr().err
+    assert output.count("RuntimeError: ") == 1
+    assert "9 runs: " in output
+    assert output.count(" and 3 more") == 1
 
 
 NAN = MIXER.replace("self.map(y[..., :3])", "y.log()")
@@ -90,15 +90,15 @@ def test_where_every_run_diverged_no_rate_is_called_the_best(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(NAN)
     own = study(mixer="mine.py:Mine", lr=[1e-3, 1e-2])
-    tell_best(run(own, store="s.sqlite", device="cpu", workers=1, progress=False).windows())
+    print_best(run(own, store="s.sqlite", device="cpu", workers=1, progress=False).windows())
     assert capsys.readouterr().out == "No learning rate is best: every run diverged.\n"
 
 
 def test_a_name_used_again_for_another_grid_keeps_the_old_study(tmp_path):
-    store, told = Store(tmp_path / "s.sqlite", create=True), []
+    store, notes = Store(tmp_path / "s.sqlite", create=True), []
 
     def train(**fields: object) -> None:
-        watch = [lambda cohort, event: told.append(getattr(event, "text", ""))]
+        watch = [lambda cohort, event: notes.append(getattr(event, "text", ""))]
         run(study(**fields), store=store, device="cpu", workers=1, progress=False, sinks=watch)
 
     train(lr=[1e-3, 1e-2])
@@ -108,7 +108,7 @@ def test_a_name_used_again_for_another_grid_keeps_the_old_study(tmp_path):
     train(lr=[1e-5])
     assert {name: len(runs) for name, runs in store.studies().items()} == {"s": 1, "s.1": 3, "s.2": 1}
     assert len(runs_frame(store, "s.1")) == 3
-    assert any("it is called s.1 now" in text for text in told)
+    assert any("it is called s.1 now" in text for text in notes)
 
 
 def test_a_study_of_failed_runs_makes_way_for_the_next_attempt(tmp_path, monkeypatch):
@@ -149,7 +149,7 @@ def test_a_quick_study_of_a_search_trains_some_of_its_grid():
     assert len(quick(searching).runs()) == 3
 
 
-def test_the_time_left_is_told_when_enough_was_seen_to_tell_it(monkeypatch):
+def test_the_time_left_is_shown_as_soon_as_enough_was_measured(monkeypatch):
     now = 0.0
     monkeypatch.setattr(progress.time, "monotonic", lambda: now)
     shown = Progress(Console(file=io.StringIO(), width=200))
@@ -223,8 +223,8 @@ def test_a_range_is_an_axis():
 
 
 def test_show_marks_what_is_asked_about():
-    said = recollect("show", "task", "position", "length=8").splitlines()
-    tokens, marks = said[3:5]
+    output = recollect("show", "task", "position", "length=8").splitlines()
+    tokens, marks = output[3:5]
     assert marks.split() == ["!", "?^1", "^2"]
     assert tokens[marks.index("!") :].split()[0] == tokens[marks.index("?") :].split()[0]
     duplicates = recollect("show", "task", "duplicates", "length=24", "n=2", "k=1").splitlines()[4]

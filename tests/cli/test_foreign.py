@@ -106,17 +106,17 @@ def test_every_reading_command_shows_a_foreign_store_as_text(foreign, cli, tmp_p
         ("report", BAD, "--to", "x.html"), ("plan", "base.yaml"), ("failures", "--traceback"),
         ("plot", BAD, "--to", "x.png"), ("compare", BAD, BAD), ("watch", "--once"),
     ]  # fmt: skip
-    told = {" ".join(words)[:20]: cli(*words, "--store", foreign) for words in shown}
-    told["merge"] = cli("merge", foreign, "--store", "new.sqlite")
-    told["check"] = cli("check", foreign)
-    told["backup"] = cli("backup", foreign, "--to", "copy.sqlite")
-    told["repair"] = cli("repair", foreign, "--to", "saved.sqlite")
-    assert {name: one.err for name, one in told.items() if one.code} == {}
-    everything = "".join(one.out + one.err for one in told.values())
-    assert not set("\x1b\x07\u202e") & set(everything), "a terminal is told nothing"
+    shown_by = {" ".join(words)[:20]: cli(*words, "--store", foreign) for words in shown}
+    shown_by["merge"] = cli("merge", foreign, "--store", "new.sqlite")
+    shown_by["check"] = cli("check", foreign)
+    shown_by["backup"] = cli("backup", foreign, "--to", "copy.sqlite")
+    shown_by["repair"] = cli("repair", foreign, "--to", "saved.sqlite")
+    assert {name: one.err for name, one in shown_by.items() if one.code} == {}
+    everything = "".join(one.out + one.err for one in shown_by.values())
+    assert not set("\x1b\x07\u202e") & set(everything), "a terminal is sent no control characters"
     for name in ("status", "failures --traceback", "merge"):
-        assert "[/red][bold]</script>" in told[name].out, name
-    assert "\\x1b]0;title\\x07" in told["merge"].out
+        assert "[/red][bold]</script>" in shown_by[name].out, name
+    assert "\\x1b]0;title\\x07" in shown_by["merge"].out
     assert "<script>alert(1)" not in Path("x.html").read_text()
     cells = pd.read_csv("x.csv", dtype=str).fillna("")
     assert not any(text.startswith(("=", "+", "-", "@")) for name in cells for text in [name, *cells[name]])

@@ -48,10 +48,10 @@ def test_names_with_markup_and_formulas_are_shown_as_they_are(tmp_path, monkeypa
         ("plan", "inj.yaml"),
         ("report", "inj"),
     ]:
-        told = cli(*words, "--store", store)
-        assert (told.code, told.err) == (0, ""), words
+        result = cli(*words, "--store", store)
+        assert (result.code, result.err) == (0, ""), words
         for name in ["[/red]", ":bomb:"] if words[0] in ("run", "results", "plan") else []:
-            assert name in told.out, words
+            assert name in result.out, words
     assert "[/red].sqlite" in cli("merge", store, "--store", "[b].sqlite").out.replace("[b]", "[/red]")
     assert cli("results", "inj", "--to", "x.csv", "--store", store).code == 0
     read = pd.read_csv("x.csv")
@@ -155,7 +155,7 @@ def test_an_empty_store_says_what_to_do(cli, tmp_path):
     with Store(tmp_path / "s.sqlite", create=True).writing():
         pass
     for command in ("status", "watch"):
-        told = cli(command, "--store", tmp_path / "s.sqlite")
-        assert told.code == 0
-        assert "no study in" in told.out
-        assert "recollect run" in told.out
+        result = cli(command, "--store", tmp_path / "s.sqlite")
+        assert result.code == 0
+        assert "no study in" in result.out
+        assert "recollect run" in result.out

@@ -95,4 +95,4 @@ def test_pages_fit_a_phone_in_both_themes_and_ask_no_other_server(site, browser)
         page.locator("[data-md-component=palette] label:visible").click()
         themes.append(page.evaluate("document.body.dataset.mdColorScheme"))
         assert themes == ["slate", "default"]
-        assert {url.partition(":")[0] for url in page.asked} <= {"file", "data", "blob"}
+        assert {url.partition(":")[0] for url in page.requested} <= {"file", "data", "blob"}

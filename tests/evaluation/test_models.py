@@ -43,7 +43,7 @@ def test_a_model_built_to_copy_copies(inducing):
     assert (found.accuracy["accuracy"] == 1).all()
     assert (found.accuracy["exact_rows"] == 1).all()
     assert (found.positions["accuracy"] == 1).all()
-    assert (found.accuracy["low"] > 0.88).all(), "32 rows tell no more than that"
+    assert (found.accuracy["low"] > 0.88).all(), "32 rows show no more than that"
     copied = found.positions.query("task == 'copy' and length == 16 and tag == 'token'")
     assert list(copied["value"]) == list(range(16))
     assert (copied["count"] == 32).all()

@@ -1,4 +1,4 @@
-"""Pictures with few and with many lines: each is told apart, belongs to its mixer, and leaves room for the axes."""
+"""Pictures with few and with many lines: each can be distinguished, belongs to its mixer, and leaves room for the axes."""
 
 from itertools import pairwise
 
@@ -119,7 +119,7 @@ def test_nothing_is_drawn_over_the_small_print_or_cut_off(count):
     table = mean_and_range(runs(LABELS[:count]), ["configuration", "train.lr"])
     table = pd.concat([table.assign(panel=f"panel {i}") for i in range(4)])
     figure = lines_figure(
-        table, "train.lr", "configuration", "panel", title="t", caption="small print " * 40, xlabel="learning rate"
+        table, "train.lr", "configuration", "panel", title="t", caption="long caption " * 40, xlabel="learning rate"
     )
     figure.canvas.draw()
     (caption,) = figure.texts[-1:]

@@ -85,10 +85,10 @@ def test_mamba_between_its_projections(sizes):
 
 
 def test_mamba2_gives_the_same_bits_each_time():
-    tensors, told = MAMBAS.inputs("mamba2", 3, 4, 256, 4, 1, 64, 64, 12, 0.1)
+    tensors, options = MAMBAS.inputs("mamba2", 3, 4, 256, 4, 1, 64, 64, 12, 0.1)
     tensors = [t.cuda() for t in tensors]
     tensors[0] = tensors[0].bfloat16()
-    found = [MAMBAS.results(partial(MAMBAS.KERNELS["mamba2"], **told), tensors) for _ in range(2)]
+    found = [MAMBAS.results(partial(MAMBAS.KERNELS["mamba2"], **options), tensors) for _ in range(2)]
     assert found[0][0].dtype == torch.bfloat16
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 

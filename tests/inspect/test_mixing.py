@@ -297,7 +297,7 @@ class Flat(Averages):
         return super().mix(x, values).flatten(1)
 
 
-def test_one_without_is_told_why_not():
+def test_a_mixer_without_mix_is_refused_with_the_reason():
     why = r"a mixing matrix is read from mix\(x, values\), the part of a mixer's forward that is linear in the values"
     with pytest.raises(SpecError, match=f"no mixing matrix: {why}, and no part of LSTM has one"):
         mixing_matrices(made("lstm"), x())

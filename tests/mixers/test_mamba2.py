@@ -113,7 +113,7 @@ def test_a_member_is_the_same_to_the_bit_among_any_others(width: int, length: in
 
 
 @pytest.mark.parametrize("mixer", [Mamba(32), Mamba2(32), Mamba2(32, head_dim=8, groups=2)])
-def test_hooks_hear_its_parts_and_change_nothing(mixer):
+def test_hooks_of_its_parts_run_and_change_nothing(mixer):
     torch.manual_seed(0)
     x, given = torch.randn(2, 9, 32), []
     expected = mixer(x)

@@ -89,7 +89,7 @@ def test_logits_at_answers_are_those_of_the_whole_row(name):
         )
 
 
-def test_the_decoder_tells_answers_apart_that_are_read_at_one_place():
+def test_the_decoder_distinguishes_answers_that_are_read_at_one_place():
     model = build(ModelSpec(mixer="mamba", width=16, layers=1, tie=False, head="autoencoder"), 8, 6, seed=0).double()
     tokens, last = torch.randint(8, (3, 6)), torch.full((3, 6), 5)
     with torch.no_grad():
@@ -225,7 +225,7 @@ def test_a_part_that_takes_its_norm_inside_is_the_part_after_the_norm(norm, part
         torch.testing.assert_close(inside, outside)
 
 
-def test_hooks_hear_parts_that_take_their_norm_inside(monkeypatch):
+def test_hooks_run_on_parts_that_take_their_norm_inside(monkeypatch):
     monkeypatch.setattr("recollect.ops.fused.trains_on_gpu", lambda x: torch.is_grad_enabled())
     model = build(ModelSpec(mixer="attention", width=8, layers=1), 16, 6, seed=0)
     tokens, inputs = torch.arange(6)[None], []

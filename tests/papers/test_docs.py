@@ -32,10 +32,10 @@ def same_as_in_docs(name: str, scale: Scale, items: list[Item], out: Path) -> No
     """Draw and judge items again from the runs in the docs, and compare numbers and verdicts."""
     made = reproduce(f"{name}/{','.join(item.name for item in items)}", scale=scale, out=out, from_runs=DOCS)
     there = json.loads((DOCS / scale / name / "verdicts.json").read_text())
-    told = {(record["item"], record["claim"]): record for record in there}
+    again = {(record["item"], record["claim"]): record for record in there}
     for record in made.records:
         for field in ("answer", "numbers", "note", "reason"):
-            assert record[field] == told[record["item"], record["claim"]].get(field, ""), (
+            assert record[field] == again[record["item"], record["claim"]].get(field, ""), (
                 record["item"],
                 record["claim"],
             )

@@ -17,7 +17,7 @@ EVERY = 1600
 
 
 def order(*models: str) -> World:
-    """Models get there one after the other; those not named never do."""
+    """Models reach it one after the other; those not named never do."""
     return lambda name, run: (EVERY * (1 + models.index(name)) if name in models else math.inf, 0.5)
 
 

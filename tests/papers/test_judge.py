@@ -7,7 +7,7 @@ import pytest
 
 from recollect.papers import PAPERS
 from recollect.papers.estimates import Estimate, NotEnough, best, mean_of, share_of, window_of
-from recollect.papers.judge import ANSWERS, STRENGTH, Claim, Evidence, claim, claims, distinct, judge, where
+from recollect.papers.judge import ANSWERS, STRENGTH, Claim, Evidence, claim, claims, judge, one_per_claim, where
 from recollect.papers.questions import (
     Finding,
     all_of,
@@ -78,7 +78,7 @@ def test_what_could_still_rise_is_no_reason_for_a_no_but_may_be_enough_for_a_yes
     assert (at_least(cut, 0.9).holds, at_least(cut, 0.9).needs) == (None, "needs longer training")
     assert at_most(cut, 0.1).holds is False
     assert (at_most(cut, 0.9).holds, at_most(cut, 0.9).needs) == (None, "needs longer training")
-    assert exceeds(estimate(0.9, 0.95), cut, by=0.1).holds is None, "the other may come to more"
+    assert exceeds(estimate(0.9, 0.95), cut, by=0.1).holds is None, "the other may be higher"
     assert exceeds(cut, estimate(0.0, 0.1)).holds is True
     late = all_of(at_least(estimate(0.8, 0.99), 0.9), at_least(cut, 0.9))
     assert late.needs == "needs longer training", "more seeds would not help before that"
@@ -234,14 +234,14 @@ def test_of_several_verdicts_on_one_claim_the_strongest_counts():
     def record(claim: str, answer: str, paper: str = "p") -> dict:
         return {"paper": paper, "claim": claim, "answer": answer}
 
-    told = [
+    records = [
         record("a", "needs more seeds"),
         record("a", "holds"),
         record("b", "runs are missing"),
         record("a", "holds", "q"),
     ]
-    assert [one["answer"] for one in distinct(told)] == ["holds", "runs are missing", "holds"]
-    assert distinct([record("a", "holds"), record("a", "does not hold")])[0]["answer"] == "does not hold"
+    assert [one["answer"] for one in one_per_claim(records)] == ["holds", "runs are missing", "holds"]
+    assert one_per_claim([record("a", "holds"), record("a", "does not hold")])[0]["answer"] == "does not hold"
     assert set(STRENGTH) == set(ANSWERS)
 
 

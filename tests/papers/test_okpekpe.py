@@ -297,9 +297,9 @@ BUMP = {
 @pytest.mark.parametrize("name", BUMP)
 def test_dynamics_are_judged(name, made_up):
     sudden, moves, accuracy = BUMP[name]
-    as_said, otherwise = (lambda run: curve(sudden, moves)), (lambda run: curve(not sudden, moves))
-    both = lambda run: as_said(run) if run.train.seed == 42 else otherwise(run)  # noqa: E731
-    for found, answer in zip((as_said, otherwise, both), ANSWERS, strict=True):
+    as_claimed, otherwise = (lambda run: curve(sudden, moves)), (lambda run: curve(not sudden, moves))
+    both = lambda run: as_claimed(run) if run.train.seed == 42 else otherwise(run)  # noqa: E731
+    for found, answer in zip((as_claimed, otherwise, both), ANSWERS, strict=True):
         verdict = judge(claim_of("fig6", name), made_up(PAPER.item("fig6"), "small", constant(accuracy), found))
         assert verdict.answer in answer, (verdict.numbers, verdict.note)
 
@@ -328,7 +328,7 @@ def test_a_grid_without_zoologys_rates_says_nothing_of_them(made_up):
     assert (judge(claim, evidence).answer, judge(claim, few).answer) == ("holds", "runs are missing")
 
 
-def test_one_setting_refutes_nothing_that_is_said_of_some(made_up):
+def test_one_setting_cannot_refute_a_claim_about_some_settings(made_up):
     claim, evidence = (
         claim_of("fig1", "zoology-misses-mamba"),
         made_up(PAPER.item("fig1"), "tiny", windows(mamba="wide")),
@@ -408,7 +408,7 @@ def test_the_task_is_zoologys_but_for_the_controls(scale):
 
 
 def test_the_papers_length_of_training_is_kept_where_claims_are_decided():
-    others = ("fig5", "table1", "table4", "fig2", "fig11")  # copying; 20 and 25 epochs by their small print
+    others = ("fig5", "table1", "table4", "fig2", "fig11")  # copying; 20 and 25 epochs by their captions
     items = [item for item in PAPER.items if item.name not in others]
     for run in [*PAPER.item("fig1").runs("small"), *(run for item in items for run in item.runs("medium"))]:
         assert (run.train.epochs, run.train.train_rows, run.train.stop_at) == (50, 100_000, 0.0)
@@ -443,7 +443,7 @@ def test_every_study_has_one_meaning(scale):
             assert meant.setdefault(grid.study.name, ids) == ids
 
 
-def test_times_of_tiny_are_told_of_every_item_that_trains():
+def test_every_item_that_trains_has_its_time_at_tiny():
     assert PAPER.minutes.keys() == {"all", *(item.name for item in PAPER.items if item.runs("tiny"))}
     assert all(minutes <= 10 for item, minutes in PAPER.minutes.items() if item != "all")
 
@@ -471,7 +471,7 @@ def test_stopping_reads_the_same_runs_by_three_rules(made_up):
     assert (table.loc[table["rule"] != "last step", "decades"] > 1).all()
 
 
-def test_readings_are_told_apart_though_their_titles_are_alike(made_up):
+def test_readings_are_distinguished_though_their_titles_are_alike(made_up):
     def law(run: RunSpec) -> float:
         return 0.9 if run.model.mixer.options.get("conv_causal") is False else 0.4
 
@@ -493,7 +493,7 @@ def test_items_are_drawn_at_medium(item, made_up):
     assert not evidence.asked or "Scale medium" in one.caption(evidence)
 
 
-def test_models_without_a_window_are_not_said_to_have_equal_ones():
+def test_models_without_a_window_do_not_count_as_having_equal_ones():
     none, some = Estimate("a", 0.0, 0.0, 0.0, 3), Estimate("b", 0.1, 0.05, 0.15, 3)
     with pytest.raises(NotEnough, match="solves at no rate"):
         _as_wide(none, none)

@@ -218,9 +218,9 @@ def test_the_commands(tmp_path):
     listed = command("papers", "zoology2024", "--scale", "tiny", cwd=tmp_path)
     assert listed.returncode == 0, listed.stderr
     assert "tradeoff" in listed.stdout
-    told = command("papers", "okpekpe2025", "--scale", "tiny", cwd=tmp_path)
-    assert "tiny, 2 cores" in told.stdout
-    assert "task.filler" in told.stdout, "what the paper does not state is told with it"
+    printed = command("papers", "okpekpe2025", "--scale", "tiny", cwd=tmp_path)
+    assert "tiny, 2 cores" in printed.stdout
+    assert "task.filler" in printed.stdout, "what the paper does not state is printed too"
     drawn = command("reproduce", "okpekpe2025/fig8-10", cwd=tmp_path)
     assert drawn.returncode == 0, drawn.stderr
     folder = tmp_path / "results" / "reproductions" / "tiny" / "okpekpe2025"

@@ -50,7 +50,7 @@ def scattered() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Facts:
-    """What comes of a run."""
+    """The result of a run."""
 
     accuracy: float = 0.99
     time: float = math.inf
@@ -96,7 +96,7 @@ def only(*chosen: str, otherwise: Facts | None = None, **facts) -> World:
 
 
 def order(*models: str) -> World:
-    """Models get there one after the other; those not named never do."""
+    """Models reach it one after the other; those not named never do."""
     return lambda name, run: Facts(time=EVERY * (1 + models.index(name)) if name in models else math.inf)
 
 
@@ -116,7 +116,7 @@ def runs_of(item: str) -> list[tuple[str, str, RunSpec, dict]]:
     for run in PAPER.item(item).runs("tiny"):
         name, fields = names("tiny")[run.id], flat(run.model_dump(mode="json"))
         found.append((run.id, name, run, fields))
-        if run.train.seed == FIRST:  # a third seed, which does as the first: two tell nothing of most seeds
+        if run.train.seed == FIRST:  # a third seed, which does as the first: two show nothing about most seeds
             again = f"{run.id}-again"
             names("tiny")[again] = name
             found.append((again, name, run, {**fields, "train.seed": 3}))

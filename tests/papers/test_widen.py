@@ -68,11 +68,11 @@ def claims(item: str, start: str):
 
 
 def test_no_claim_is_left_out():
-    told = {(item.name, claim.name) for item in PAPER.items for claim in item.claims}
+    listed = {(item.name, claim.name) for item in PAPER.items for claim in item.claims}
     tested = {
         (item, claim.name) for item, start in [*CASES, ("clipping", "falls-back")] for claim in claims(item, start)
     }
-    assert told == tested
+    assert listed == tested
 
 
 @pytest.mark.parametrize(("item", "start"), CASES)

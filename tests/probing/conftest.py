@@ -14,7 +14,7 @@ from recollect.cli import main
 HERE = Path(__file__).parent
 
 
-class Said(NamedTuple):
+class Result(NamedTuple):
     """How a command ended."""
 
     code: int
@@ -23,19 +23,19 @@ class Said(NamedTuple):
 
 
 @pytest.fixture
-def recollect(tmp_path, monkeypatch, capsys) -> Iterator[Callable[..., Said]]:
+def recollect(tmp_path, monkeypatch, capsys) -> Iterator[Callable[..., Result]]:
     """Runs a command in a folder that holds `mixers.py`; cohorts are trained in this process."""
     shutil.copy(HERE / "mixers.py", tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("recollect.study.executors.sharing.cores", lambda: 1)
 
-    def run(*words) -> Said:
+    def run(*words) -> Result:
         monkeypatch.setattr(sys, "argv", ["recollect", *map(str, words)])
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main()
         code = ended.value.code
-        return Said(code if isinstance(code, int) else 0, *capsys.readouterr())
+        return Result(code if isinstance(code, int) else 0, *capsys.readouterr())
 
     before = signal.getsignal(signal.SIGTERM)
     yield run

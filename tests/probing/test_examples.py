@@ -28,16 +28,16 @@ class TestMyTask(TaskConformance):
 
 def test_the_mixer_is_probed_on_the_task(recollect):
     mixer, task = f"{EXAMPLES / 'my_mixer.py'}:MyMixer", f"{EXAMPLES / 'my_task.py'}:Successor"
-    said = recollect("probe", mixer, "heads=4", "--task", task, "--width", 8, "--steps", 1, "--seeds", 1)
-    assert said.code == 0, said.out
-    assert "BROKEN" not in said.out
-    assert "MyMixer(heads=4) beside others: Successor, width 8, at most 1 steps" in said.out
+    result = recollect("probe", mixer, "heads=4", "--task", task, "--width", 8, "--steps", 1, "--seeds", 1)
+    assert result.code == 0, result.out
+    assert "BROKEN" not in result.out
+    assert "MyMixer(heads=4) beside others: Successor, width 8, at most 1 steps" in result.out
 
 
 def test_the_study_uses_both_and_the_mixer_learns_the_task(recollect, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    said = recollect("run", "examples/my_study.yaml", "--store", tmp_path / "store.sqlite")
-    assert said.code == 0, said.err
+    result = recollect("run", "examples/my_study.yaml", "--store", tmp_path / "store.sqlite")
+    assert result.code == 0, result.err
     frame = runs_frame(Store(tmp_path / "store.sqlite"), "my-study")
     assert frame[frame["model"] == "MyMixer"]["accuracy"].max() > 0.95
 

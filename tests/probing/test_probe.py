@@ -41,22 +41,22 @@ def test_an_edited_file_is_probed_anew_and_an_unedited_one_is_not(recollect, tmp
 
 
 def test_the_table_and_the_picture_hold_the_mixer_and_those_trained_with_it(recollect, tmp_path):
-    said = recollect(
+    result = recollect(
         "probe", "mixers.py:Sound", *TINY, "--layers", 1, "--layers", 2, "--with", "linear_attention",
         "--store", "elsewhere/runs.sqlite",
     )  # fmt: skip
-    assert said.code == 0, said.out
-    rows = re.findall(r"^│ (\w+) +│ +(\d) │.*│ +now │$", said.out, re.MULTILINE)
+    assert result.code == 0, result.out
+    rows = re.findall(r"^│ (\w+) +│ +(\d) │.*│ +now │$", result.out, re.MULTILINE)
     assert rows == [("Sound", "1"), ("linear_attention", "1"), ("Sound", "2"), ("linear_attention", "2")]
-    assert "There are no shipped windows for this setting: --against attention,deltanet" in said.out
+    assert "There are no shipped windows for this setting: --against attention,deltanet" in result.out
     assert re.search(
         r"^Sound on mqar, 2 layers: recalls 0\.\d+ at its best rate \(guessing among what a row offers: 1\); no rate",
-        said.out,
+        result.out,
         re.MULTILINE,
     )
     drawn = sorted(path.name for path in (tmp_path / "elsewhere" / "probe-Sound").iterdir())
     assert drawn == [f"window-{n}-layers.{ending}" for n in (1, 2) for ending in ("png", "svg")]
-    assert str(tmp_path / "elsewhere") not in said.err
+    assert str(tmp_path / "elsewhere") not in result.err
 
 
 @pytest.mark.long
@@ -79,22 +79,22 @@ def test_several_tasks_are_compared_and_what_is_required_decides_the_exit_code(r
 
 
 @pytest.mark.filterwarnings("ignore:Branches cannot be batched")
-def test_what_cannot_be_vmapped_is_told_and_trained_one_by_one(recollect):
-    said = recollect("probe", "mixers.py:Branches", *TINY)
-    assert said.code == 0, said.out
-    assert re.search(r"cohort +note +cannot be vmapped \(.*\): members are trained one after another", said.out)
-    assert re.search(r"recurrence +note +has no step", said.out)
-    assert trained(said.out) == 17
+def test_what_cannot_be_vmapped_is_reported_and_trained_one_by_one(recollect):
+    result = recollect("probe", "mixers.py:Branches", *TINY)
+    assert result.code == 0, result.out
+    assert re.search(r"cohort +note +cannot be vmapped \(.*\): members are trained one after another", result.out)
+    assert re.search(r"recurrence +note +has no step", result.out)
+    assert trained(result.out) == 17
 
 
-def test_a_milder_fault_is_told_and_it_goes_on(recollect):
-    said = recollect("probe", "mixers.py:WrongStep", *TINY)
-    assert trained(said.out) == 17
-    assert said.out.splitlines()[-1] == "broken rules: recurrence (see above)"
-    assert said.code == 1
+def test_a_milder_fault_is_reported_and_training_goes_on(recollect):
+    result = recollect("probe", "mixers.py:WrongStep", *TINY)
+    assert trained(result.out) == 17
+    assert result.out.splitlines()[-1] == "broken rules: recurrence (see above)"
+    assert result.code == 1
 
 
-def test_mqar_is_small_unless_told_otherwise():
+def test_mqar_is_small_by_default():
     assert small_task("mqar", {}) == {"kind": "mqar", "length": 32, "pairs": 4, "vocab": 64}
     given = small_task({"kind": "mqar", "filler": "blank"}, {"length": 64, "pairs": None, "vocab": None})
     assert given == {"kind": "mqar", "length": 64, "pairs": 4, "vocab": 128, "filler": "blank"}
@@ -102,7 +102,7 @@ def test_mqar_is_small_unless_told_otherwise():
 
 
 def probed(layers: int, mixer: Any = "mamba2", **other: Any) -> list[RunSpec]:
-    """The runs of a probe in its own setting, but for what is told."""
+    """The runs of a probe in its own setting, except for the given fields."""
     return probe_study(
         "x", [baseline(mixer)], ProbeSetting(**{"task": small_task("mqar", {}), "layers": (layers,), **other})
     ).runs()

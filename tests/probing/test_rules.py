@@ -1,4 +1,4 @@
-"""Planted faults are told by name and place; what makes training meaningless stops it; bad input is one clear line."""
+"""Planted faults are reported with name and place; what makes training meaningless stops it; bad input is one clear line."""
 
 import re
 
@@ -18,29 +18,29 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("mixer", FAULTS)
-def test_a_planted_fault_is_told_by_name_and_place(recollect, mixer):
-    said = recollect("probe", f"mixers.py:{mixer}", "--width", 8, "--no-train")
+def test_a_planted_fault_is_reported_with_name_and_place(recollect, mixer):
+    result = recollect("probe", f"mixers.py:{mixer}", "--width", 8, "--no-train")
     rule, message = FAULTS[mixer]
-    assert said.code == 1
-    assert re.search(rf"^  {rule}\s+BROKEN\s+{message}", said.out, re.MULTILINE), said.out
+    assert result.code == 1
+    assert re.search(rf"^  {rule}\s+BROKEN\s+{message}", result.out, re.MULTILINE), result.out
     fatal = mixer in ("LooksAhead", "NaNGradient", "NaNOutput", "Random", "Remembers")
-    assert said.out.splitlines()[-1].startswith(f"not trained: with {rule} broken" if fatal else "broken rules: ")
+    assert result.out.splitlines()[-1].startswith(f"not trained: with {rule} broken" if fatal else "broken rules: ")
     only_cause = fatal and rule in ("finite", "determinism")
-    assert ("causality          note    not checked" in said.out) == only_cause
+    assert ("causality          note    not checked" in result.out) == only_cause
 
 
 def test_a_sound_mixer_keeps_every_rule(recollect, tmp_path):
-    said = recollect("probe", "mixers.py:Sound", "decay=0.3", "--width", 8, "--no-train")
-    assert said.code == 0, said.out
-    assert len(re.findall(r"^  \w+ +ok ", said.out, re.MULTILINE)) == 12
-    assert re.search(r"flops +note +has no flops", said.out)
+    result = recollect("probe", "mixers.py:Sound", "decay=0.3", "--width", 8, "--no-train")
+    assert result.code == 0, result.out
+    assert len(re.findall(r"^  \w+ +ok ", result.out, re.MULTILINE)) == 12
+    assert re.search(r"flops +note +has no flops", result.out)
     assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["mixers.py"]
 
 
 def test_an_error_that_no_line_of_ones_own_raised_names_no_other_line(recollect):
-    said = recollect("probe", "mixers.py:WritesInPlace", "--width", 8, "--no-train")
-    assert re.search(r"finite +BROKEN .* modified by an inplace operation", said.out)
-    assert ".py:" not in said.out.partition("inplace")[2].partition("\n")[0]
+    result = recollect("probe", "mixers.py:WritesInPlace", "--width", 8, "--no-train")
+    assert re.search(r"finite +BROKEN .* modified by an inplace operation", result.out)
+    assert ".py:" not in result.out.partition("inplace")[2].partition("\n")[0]
 
 
 def test_fatal_faults_are_not_trained(recollect, tmp_path):
@@ -49,9 +49,9 @@ def test_fatal_faults_are_not_trained(recollect, tmp_path):
 
 
 def test_rounding_ahead_is_noted_and_not_a_fault(recollect):
-    said = recollect("probe", "mixers.py:RoundsAhead", "--width", 8, "--no-train")
-    assert re.search(r"causality +note +only to rounding, as where FFTs convolve \(not causal: token 1", said.out)
-    assert "not trained" not in said.out
+    result = recollect("probe", "mixers.py:RoundsAhead", "--width", 8, "--no-train")
+    assert re.search(r"causality +note +only to rounding, as where FFTs convolve \(not causal: token 1", result.out)
+    assert "not trained" not in result.out
 
 
 BAD = {
@@ -92,8 +92,8 @@ BAD = {
 def test_bad_input_is_one_clear_line_exit_code_2_and_nothing_written(recollect, tmp_path, words):
     (tmp_path / "broken.py").write_text("1 / 0\n")
     (tmp_path / "neighbour.py").write_text("import broken\n")
-    said = recollect("probe", *words)
-    assert said.code == 2, said.out
-    assert re.search(BAD[words], said.err), said.err
-    assert len(said.err.strip().splitlines()) == 1, said.err
+    result = recollect("probe", *words)
+    assert result.code == 2, result.out
+    assert re.search(BAD[words], result.err), result.err
+    assert len(result.err.strip().splitlines()) == 1, result.err
     assert not (tmp_path / "results").exists()

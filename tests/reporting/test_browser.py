@@ -50,8 +50,8 @@ def test_every_view_opens_alone_without_a_word(browser, page_file, width, dark):
                 opened(page, page_file, f"view={name}&study=made")
                 assert page.evaluate("$('chart').data.length") > 0, name
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing sticks out"
-        assert page.said == []
-        assert {url.split("#")[0] for url in page.asked} == {page_file.resolve().as_uri()}
+        assert page.messages == []
+        assert {url.split("#")[0] for url in page.requested} == {page_file.resolve().as_uri()}
         assert page.evaluate("document.documentElement.dataset.theme") == ("dark" if dark else "light")
         bottom = page.evaluate("$('csv').getBoundingClientRect().bottom")
         assert width == 390 or bottom <= 900, "chart, key and buttons are on the first screen"
@@ -114,7 +114,7 @@ def test_every_control_is_used_once(browser, page_file, store):
         assert lines(page) == shown, "the link keeps the view"
         page.locator(".copy").first.click()
         assert page.evaluate("navigator.clipboard.readText()") == page.locator(".copy").first.inner_text()
-        assert page.said == []
+        assert page.messages == []
 
 
 def test_tables_sort_by_the_stores_numbers(browser, page_file, store):
@@ -132,7 +132,7 @@ def test_tables_sort_by_the_stores_numbers(browser, page_file, store):
             "all => all.map(td => Number(td.dataset.value))"
         )
         assert values == sorted(values, reverse=True)
-        assert page.said == []
+        assert page.messages == []
 
 
 def test_the_keyboard_alone_is_enough(browser, page_file, store):
@@ -151,9 +151,9 @@ def test_the_keyboard_alone_is_enough(browser, page_file, store):
         page.keyboard.press("ArrowRight")
         frame = runs_frame(store, "made")
         own = frame[(frame["configuration"] == frame["configuration"][0]) & (frame["train.lr"] == 0.01)]["accuracy"]
-        said = page.inner_text("#spoken")
-        assert said.startswith(f"line {frame['configuration'][0]}, learning rate 0.01, mean ")
-        assert float(said.split("mean ")[1].split(",")[0]) == pytest.approx(own.mean(), rel=1e-3)
+        spoken = page.inner_text("#spoken")
+        assert spoken.startswith(f"line {frame['configuration'][0]}, learning rate 0.01, mean ")
+        assert float(spoken.split("mean ")[1].split(",")[0]) == pytest.approx(own.mean(), rel=1e-3)
         page.wait_for_function("document.querySelectorAll('.hoverlayer .hovertext').length === 1")
         page.focus("#views input:checked")
         page.keyboard.press("ArrowRight")
@@ -163,7 +163,7 @@ def test_the_keyboard_alone_is_enough(browser, page_file, store):
         page.keyboard.press("ArrowRight")
         assert page.inner_text("#spoken").startswith(f"configuration {frame['configuration'][0]}, learning rate 0.001")
         page.wait_for_function("document.querySelectorAll('.hoverlayer .hovertext').length === 1")
-        assert page.said == []
+        assert page.messages == []
 
 
 def test_evil_text_is_text(browser, page_file):
@@ -176,4 +176,4 @@ def test_evil_text_is_text(browser, page_file):
         assert page.title() == "3 studies of s.sqlite"
         assert page.locator("script").count() == 3
         assert page.locator("main b").count() == 0
-        assert page.said == []
+        assert page.messages == []

@@ -43,7 +43,7 @@ def test_a_report_is_made_in_ten_seconds_and_opens_in_five(store, browser, tmp_p
         assert time.monotonic() - began < 0.5
         page.click("#views label:nth-child(2)")
         assert page.evaluate("$('chart').data.length") > 0
-        assert page.said == []
+        assert page.messages == []
 
 
 def test_the_live_page_reads_and_draws_in_time(store):

@@ -137,12 +137,12 @@ def test_a_figure_that_the_page_does_not_draw_itself_has_its_cells_for_the_keybo
     assert trace["customdata"] == [[["0", "0", 1.0], ["0", "1", None]], [["1", "0", 0.25], ["1", "1", 0.75]]]
 
 
-def test_what_a_protocol_chose_itself_is_told(store, tmp_path):
-    study = Study(name="told", model={"width": 16, "layers": 1}, train={"protocol": "okpekpe2025"})
+def test_the_report_has_what_a_protocol_chose_itself(store, tmp_path):
+    study = Study(name="unstated", model={"width": 16, "layers": 1}, train={"protocol": "okpekpe2025"})
     with store.writing() as writer:
-        writer.add_study("told", study.to_yaml(), study.runs())
-    told = Content(store, ["told"]).study("told")
-    assert any("train.schedule" in text and "decay" in text for text in told["unknowns"])
+        writer.add_study("unstated", study.to_yaml(), study.runs())
+    described = Content(store, ["unstated"]).study("unstated")
+    assert any("train.schedule" in text and "decay" in text for text in described["unknowns"])
 
 
 def test_a_large_study_is_thinned_and_taken_together_and_says_so(store, monkeypatch):
@@ -166,7 +166,7 @@ def test_a_large_study_is_thinned_and_taken_together_and_says_so(store, monkeypa
     assert (own["accuracy"], own["accuracy.low"], own["accuracy.high"]) == (last.mean(), last.min(), last.max())
 
 
-def test_a_name_the_store_has_not_is_told_with_those_it_has(store, tmp_path):
+def test_a_name_that_the_store_lacks_is_refused_with_those_it_has(store, tmp_path):
     with pytest.raises(StoreError, match=r"no study 'smal'.*did you mean 'small'.*broken, empty, small"):
         report(store, ["smal"], tmp_path / "r.html")
     with pytest.raises(SpecError, match="there is no folder"):

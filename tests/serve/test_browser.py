@@ -68,8 +68,8 @@ def test_every_view_draws_and_nothing_is_fetched_elsewhere(browser, address, sto
             assert page.evaluate("document.documentElement.scrollWidth") <= width
         shown = page.locator("#found").inner_text()
         assert shown.startswith(f"{len(runs_frame(store, 'made'))} runs")
-        assert page.said == []
-        assert all(url.startswith((address, "data:", "blob:")) for url in page.asked)
+        assert page.messages == []
+        assert all(url.startswith((address, "data:", "blob:")) for url in page.requested)
 
 
 def test_controls_filter_and_grid(browser, address, store):
@@ -87,7 +87,7 @@ def test_controls_filter_and_grid(browser, address, store):
         with page.expect_download() as download:
             page.click("#csv")
         assert download.value.suggested_filename == "runs.csv"
-        assert page.said == []
+        assert page.messages == []
 
 
 def test_the_address_keeps_what_is_chosen_and_the_table_sorts_all_runs(browser, address, store):
@@ -108,7 +108,7 @@ def test_the_address_keeps_what_is_chosen_and_the_table_sorts_all_runs(browser, 
         shown = page.locator("#runs [row-index='0'] [col-id=accuracy]").inner_text()
         kept = runs.loc[(runs["model.mixer"] == "attention") & (runs["train.seed"] == 1), "accuracy"]
         assert float(shown) in [pytest.approx(value, rel=1e-4) for value in kept]
-        assert page.said == []
+        assert page.messages == []
     with browser() as page:
         page.goto(link)
         page.wait_for_function("document.querySelector('#chart .js-plotly-plot')?.data?.length > 0")
@@ -116,7 +116,7 @@ def test_the_address_keeps_what_is_chosen_and_the_table_sorts_all_runs(browser, 
         assert page.input_value("#filter") == "attention"
         assert page.locator("#found").inner_text().startswith("18 runs")
         assert "made" in page.locator("#studies").inner_text()
-        assert page.said == []
+        assert page.messages == []
 
 
 def test_the_atlas_is_drawn_beside_a_study(browser, address):
@@ -127,7 +127,7 @@ def test_the_atlas_is_drawn_beside_a_study(browser, address):
         assert any(name.endswith("made") for name in names)
         assert any("rwkv7" in name and name.endswith("(shipped)") for name in names)
         assert "another setting than made" in page.locator("#caption").inner_text()
-        assert page.said == []
+        assert page.messages == []
 
 
 def test_curves_grow_without_a_reload(browser, address, store, made):
@@ -146,7 +146,7 @@ def test_curves_grow_without_a_reload(browser, address, store, made):
             if step > 20:
                 assert time.monotonic() - began < 5, "seconds after it was measured"
         assert "6 in training" in page.locator("#summary").inner_text()
-        assert page.said == []
+        assert page.messages == []
 
 
 def test_evil_text_is_text(browser, address):
@@ -158,4 +158,4 @@ def test_evil_text_is_text(browser, address):
             EVIL in page.locator("#failures pre").inner_text(timeout=5000) or page.locator("#failures pre").count() == 1
         )
         assert page.locator("img[src=x]").count() == 0
-        assert page.said == []
+        assert page.messages == []

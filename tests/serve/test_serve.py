@@ -117,7 +117,7 @@ def test_curves_of_runs_in_training_are_there_before_they_end(made, tmp_path):
 
 
 @pytest.mark.parametrize("at", [100, 30000])
-def test_a_store_that_is_damaged_or_moved_is_told_and_read_again(store, tmp_path, monkeypatch, at):
+def test_a_store_that_is_damaged_or_moved_is_reported_and_read_again(store, tmp_path, monkeypatch, at):
     monkeypatch.setattr("recollect.serve.live.PATIENCE", 0)
     path = tmp_path / "s.sqlite"
     shutil.copy(store.path, path)
@@ -149,7 +149,7 @@ def test_two_stores_are_compared(live, store, made, tmp_path):
     assert both.frames(["made", "x"]).runs.empty
 
 
-def test_stores_of_one_name_are_told_apart(made, tmp_path):
+def test_stores_of_one_name_are_distinguished(made, tmp_path):
     paths = [made(tmp_path / folder / "s.sqlite", made.study()).path for folder in "ab"]
     both = Live(paths)
     both.version()

@@ -6,7 +6,7 @@ import torch
 from recollect.models.model import Model
 from recollect.models.spec import ModelSpec
 from recollect.papers import PAPERS
-from recollect.sources import SOURCES, is_preset, preset, preset_names, with_preset
+from recollect.sources import PROTOCOLS, SOURCES, is_preset, preset, preset_names, with_preset
 from recollect.sources.retrievit2026 import COUNTS, SOURCE
 from recollect.spec import SpecError
 from recollect.tasks import as_task
@@ -29,7 +29,7 @@ MILLIONS = {
     "interleaved-mamba2-2": 152.01, "interleaved-mamba2-3": 158.53, "interleaved-mamba2-4": 152.31, "twostream-mamba2": 151.72,
     "reverse-mamba": 154.09, "reverse-mamba2": 151.72,
 }  # fmt: skip
-"""Millions of parameters that the layers come to, counted by hand."""
+"""Millions of parameters of the layers, counted by hand."""
 
 
 def test_the_transformer_has_the_published_count_to_the_parameter():
@@ -76,7 +76,7 @@ def test_every_preset_is_a_model_and_fields_beside_it_come_first():
         preset("okpekpe-mambo-64x1")
 
 
-def test_a_first_word_tells_a_preset_from_a_mixer():
+def test_a_first_word_distinguishes_a_preset_from_a_mixer():
     assert is_preset("retrievit-mamba2-166")
     assert is_preset("okpekpe-mambo-64x1")
     assert not is_preset("mamba2")
@@ -89,7 +89,9 @@ def test_a_choice_that_no_paper_states_is_the_one_made(name):
     source, paper = SOURCES.find(name), PAPERS.find(name)
     assert paper.title == source.title
     assert paper.unknown == source.unknown
-    protocols = [source.protocol(as_task({"kind": kind})) for kind in ("mqar", "words")]  # it may depend on the task
+    protocols = [
+        PROTOCOLS.find(name)(as_task({"kind": kind})) for kind in ("mqar", "words")
+    ]  # it may depend on the task
     for fields in protocols:
         TrainSpec(**fields)
     for unknown in source.unknown:

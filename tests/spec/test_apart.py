@@ -78,7 +78,7 @@ def test_values_come_from_another_process_that_is_where_this_one_is_now(tmp_path
     assert os.environ["RECOLLECT_TRIED"] == "yes"
 
 
-def test_its_end_its_errors_and_its_silence_are_told(monkeypatch):
+def test_its_end_its_errors_and_its_silence_are_reported(monkeypatch):
     for function, message in (
         (ends, r"^it ended the process that it ran in \(exit code 0\)$"),
         (leaves, r"^it raised SystemExit: 3 \(\S*test_apart.py:\d+\)$"),

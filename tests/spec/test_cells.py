@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from recollect.models import ModelSpec
+from recollect.models.spec import ModelSpec
 from recollect.spec import SpecError
 from recollect.spec.source import load, reference, source_digest
 from recollect.tasks import as_task

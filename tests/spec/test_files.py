@@ -1,4 +1,4 @@
-"""A user's file finds the files beside it, in its own world: nothing leaks, nothing is stale, errors tell the line."""
+"""A user's file finds the files beside it, in its own world: nothing leaks, nothing is stale, errors name the line."""
 
 import json
 import sys

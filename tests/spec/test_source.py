@@ -9,7 +9,7 @@ from torch import nn
 
 from recollect.mixers import MIXERS
 from recollect.mixers.attention import Attention
-from recollect.models import ModelSpec
+from recollect.models.spec import ModelSpec
 from recollect.spec import SpecError
 from recollect.spec.source import files_at, load, own_files, portable, reference, source_digest
 from recollect.study.executors import ray
@@ -233,7 +233,7 @@ def test_a_node_is_not_misled_by_files_of_an_earlier_study(write, tmp_path, monk
         assert not [report for report in reports if isinstance(report, Broken)]
 
 
-def test_files_are_found_where_they_are_said_to_be_and_only_then(write, tmp_path):
+def test_files_are_found_at_the_given_folder_and_only_then(write, tmp_path):
     write(folder="node/outside-x", own="class Own: ...")
     name = "/no/such/folder/own.py"
     (tmp_path / "node" / "outside-x").rename(tmp_path / "node" / Path(portable(name)).parent)

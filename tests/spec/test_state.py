@@ -1,4 +1,4 @@
-"""Settings of the whole process that code changes are told by name, and set back."""
+"""Settings of the whole process that code changes are reported by name, and set back."""
 
 import os
 import random

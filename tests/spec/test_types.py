@@ -12,7 +12,7 @@ import recollect
 SCRIPT = """
 from torch import Tensor, nn
 from recollect.mixers.spec import MixerSpec
-from recollect.models import BlockSpec, ModelSpec, SecondStream
+from recollect.models.spec import BlockSpec, ModelSpec, SecondStream
 from recollect.tasks import MQAR
 from recollect.train.spec import RunSpec, TrainSpec
 

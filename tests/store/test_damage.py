@@ -38,7 +38,7 @@ BY_SQL = {
     "a number for notes": "UPDATE runs SET notes = '5' WHERE rowid = 2",
     "what is no text": "UPDATE runs SET model = CAST(x'ff41' AS TEXT) WHERE rowid = 2",
 }
-TOLD = (
+MESSAGES = (
     "store.sqlite is not a recollect store",
     "store.sqlite has schema",
     "store.sqlite is damaged",
@@ -64,13 +64,13 @@ def read_all(path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", BY_SQL)
-def test_a_damaged_store_is_told_in_one_line_and_what_is_whole_is_saved(sound, tmp_path, case):
+def test_a_damaged_store_is_reported_in_one_line_and_what_is_whole_is_saved(sound, tmp_path, case):
     damage(sound, BY_SQL[case])
     before = sound.read_bytes()
-    with pytest.raises(StoreError) as told:
+    with pytest.raises(StoreError) as refusal:
         read_all(sound)
-    assert any(words in str(told.value) for words in TOLD), told.value
-    assert "\n" not in str(told.value)
+    assert any(words in str(refusal.value) for words in MESSAGES), refusal.value
+    assert "\n" not in str(refusal.value)
     assert any(finding.answer == "wrong" for finding in check(sound))
     saved = repair(sound, tmp_path / "new.sqlite")
     read_all(tmp_path / "new.sqlite")
@@ -86,8 +86,8 @@ def test_every_reading_command_refuses_a_damaged_store(sound, cli, tmp_path):
         ("report", "old", "--to", tmp_path / "x.html", "--store", sound),
     ]:  # fmt: skip
         assert cli(*words).refuses("has a row that cannot be read", "recollect check"), words
-    told = cli("check", sound)
-    assert (told.code, "rows        wrong" in told.out, "recollect repair" in told.out) == (1, True, True)
+    result = cli("check", sound)
+    assert (result.code, "rows        wrong" in result.out, "recollect repair" in result.out) == (1, True, True)
     damage(sound, BY_SQL["no points"])
     study = tmp_path / "s.yaml"
     study.write_text("train: {steps: 10}")
@@ -128,15 +128,15 @@ def test_measures_that_are_not_finite_are_read_as_none(sound, cli, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_bytes_in_the_file_are_told_and_what_is_whole_is_saved(sound, tmp_path, seed):
+def test_random_bytes_in_the_file_are_reported_and_what_is_whole_is_saved(sound, tmp_path, seed):
     expected = frames.runs_frame(Store(sound)).set_index("id")["accuracy"]
     data = bytearray(sound.read_bytes())
     place = random.Random(seed).randrange(4096, len(data) - 8192)
     data[place : place + 8192] = random.Random(seed).randbytes(8192)
     sound.write_bytes(data)
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as refusal:
         read_all(sound)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(refusal.value)
     assert next(check(sound)).answer == "wrong"
     saved = repair(sound, tmp_path / "new.sqlite")
     read_all(tmp_path / "new.sqlite")

@@ -131,7 +131,7 @@ def test_own_mixers_travel_along(tmp_path, monkeypatch):
     torch.testing.assert_close(mixer(x), mixer.out(2 * x.cumsum(1)))
 
 
-def test_what_cannot_be_exported_is_said_in_one_line(store, exported, tmp_path):
+def test_what_cannot_be_exported_is_refused_in_one_line(store, exported, tmp_path):
     with pytest.raises(StoreError, match="no run 'zzz' has ended in"):
         find("zzz", store)
     with pytest.raises(StoreError, match="no run ''"):

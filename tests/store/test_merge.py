@@ -1,4 +1,4 @@
-"""Two stores into one: nothing lost, nothing twice, and disagreement told."""
+"""Two stores into one: nothing lost, nothing twice, and disagreement reported."""
 
 import sqlite3
 from contextlib import closing

@@ -57,7 +57,7 @@ def test_a_store_is_read_where_nothing_can_be_written(closed, name, errors):
         assert merge(Store(Path(folder) / "new.sqlite", create=True), [store.path]).added == 8
 
 
-def test_a_log_that_cannot_be_copied_is_told(closed, monkeypatch):
+def test_a_log_that_cannot_be_copied_is_reported(closed, monkeypatch):
     monkeypatch.setattr(opening, "_copies", {})
 
     def full(*_):
@@ -141,7 +141,7 @@ def test_a_link_in_place_of_the_lock_is_refused(sound, tmp_path):
     assert not (tmp_path / "victim").exists()
 
 
-def test_a_folder_in_place_of_the_holders_file_is_told(sound):
+def test_a_folder_in_place_of_the_holders_file_is_reported(sound):
     sound.with_name("store.sqlite.holder").mkdir()
     with pytest.raises(StoreError, match=r"store.sqlite.holder .*Is a directory"), Store(sound).writing():
         pass

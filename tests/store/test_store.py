@@ -1,4 +1,4 @@
-"""The store: whole results or none, one writer, and a way to tell whose file it is."""
+"""The store: whole results or none, one writer, and a mark that says whose file it is."""
 
 import math
 import sqlite3
@@ -89,7 +89,7 @@ def test_frames_can_be_written_and_read_again(store, tmp_path, ending):
     assert list(read["accuracy"]) == pytest.approx(list(frame["accuracy"]))
 
 
-def test_a_second_writer_is_told_who_holds_the_store(store):
+def test_a_second_writer_gets_an_error_that_names_the_holder(store):
     with store.writing():
         with pytest.raises(StoreBusy, match="in use by process"), store.writing():
             pass
@@ -235,7 +235,7 @@ def test_a_study_runs_from_python(tmp_path):
     assert ran.failed == {}
 
 
-def test_configurations_are_told_apart_by_what_differs_among_runs_of_one_model(store):
+def test_configurations_are_distinguished_by_what_differs_among_runs_of_one_model(store):
     task = {"kind": "mqar", "length": 16, "pairs": [1, 2], "vocab": 32}
     model = [{"mixer": "attention", "layers": 2}, {"mixer": {"kind": "attention", "conv": "k"}, "layers": 1}]
     train = {"steps": 2, "batch": 4, "lr": [1e-3, 1e-2], "test_rows": 8, "eval_rows": 8}

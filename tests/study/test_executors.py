@@ -83,7 +83,7 @@ class Own(nn.Module):
 """
 
 
-def test_a_warning_in_workers_is_one_line_told_once(here, capfd):
+def test_a_warning_in_workers_is_one_line_printed_once(here, capfd):
     (here / "own.py").write_text(WARNS)
     notes = []
 
@@ -142,7 +142,7 @@ def test_a_mixer_of_ones_own_that_looks_ahead_is_told_of_once_and_before_it_trai
     assert min(trained) == 1, "the first mixer's warning came before its training"
 
 
-def test_a_worker_that_is_silent_for_long_is_told_of_and_waited_for(here, monkeypatch):
+def test_a_worker_that_is_silent_for_long_is_reported_and_waited_for(here, monkeypatch):
     monkeypatch.setattr("recollect.study.executors.workers.SILENCE", 0.3)  # a new process takes longer to begin
     notes = []
 

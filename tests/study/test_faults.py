@@ -1,4 +1,4 @@
-"""What goes wrong in a study costs as little as it can, and is told plainly."""
+"""What goes wrong in a study costs as little as it can, and is reported plainly."""
 
 import hashlib
 import re
@@ -342,7 +342,7 @@ def started(*words) -> subprocess.Popen:
     return process
 
 
-def test_of_two_processes_the_second_is_told_who_holds_the_store(whole, here):
+def test_of_two_processes_the_second_gets_an_error_that_names_the_first(whole, here):
     (here / "s.yaml").write_text(STUDY % ("attention", "0.03", 40))
     both = [subprocess.Popen(command(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     problems = [process.communicate()[1] for process in both]

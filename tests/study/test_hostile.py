@@ -144,7 +144,7 @@ def failed(store: Store) -> dict[str, str]:
     }
 
 
-def test_changed_settings_and_ends_of_the_process_stay_in_it_and_are_told(here, alone):
+def test_changed_settings_and_ends_of_the_process_stay_in_it_and_are_reported(here, alone):
     everyone = ["State", "Exit", "HardExit"]
     done, store = trained(everyone, "--workers", "1", "--cohort", "2")
     assert done.returncode == 1

@@ -71,8 +71,8 @@ def test_killed_sixty_times_the_tables_are_those_of_an_uninterrupted_study(tmp_p
         while True:
             of_worker = kills % 6 == 5
             words = ("--workers", "2" if of_worker else "1")
-            with (tmp_path / "said.txt").open("w") as said:
-                process = subprocess.Popen(command(study, path, *words), stdout=said, stderr=said)
+            with (tmp_path / "output.txt").open("w") as output:
+                process = subprocess.Popen(command(study, path, *words), stdout=output, stderr=output)
             if of_worker:
                 while not (busy := workers(process.pid)) and process.poll() is None:
                     time.sleep(0.01)
@@ -95,14 +95,14 @@ def test_killed_sixty_times_the_tables_are_those_of_an_uninterrupted_study(tmp_p
                     assert done >= seen, "what had ended stays"
                     seen = done
                     continue
-            assert process.returncode == 0, (tmp_path / "said.txt").read_text()
+            assert process.returncode == 0, (tmp_path / "output.txt").read_text()
             break
         for cut, table in zip(frames(path), expected, strict=True):
             pd.testing.assert_frame_equal(cut, table, check_exact=True)
         assert Store(path)._query("PRAGMA integrity_check") == [("ok",)]
         assert not Store(path).checkpoints.exists()
         finished += 1
-    print(f"{kills} kills, {lost_workers} of a worker; {resumed} left a snapshot; {finished} studies came to their end")
+    print(f"{kills} kills, {lost_workers} of a worker; {resumed} left a snapshot; {finished} studies ended")
     assert finished >= 2
     assert resumed >= 10
     assert lost_workers >= 2

@@ -101,8 +101,8 @@ def test_time_is_from_the_store_where_it_knows_the_shape_then_from_steps_then_fr
     assert any("--calibrate" in warning for warning in fresh.warnings)
     elsewhere = plan_of(both, store, "cuda", 4).parts[1]
     assert (elsewhere.basis, elsewhere.cohorts) == ("H200 model", 2)
-    told = 4 * gpu_seconds(elsewhere.example, 4) + 2 * gpu_seconds(elsewhere.example, 2)
-    assert elsewhere.seconds == pytest.approx(told)
+    expected = 4 * gpu_seconds(elsewhere.example, 4) + 2 * gpu_seconds(elsewhere.example, 2)
+    assert elsewhere.seconds == pytest.approx(expected)
 
 
 def test_a_plan_for_a_gpu_runs_own_code_in_another_process(tmp_path, monkeypatch):
@@ -148,11 +148,11 @@ def test_a_few_timed_steps_foretell_a_run(store):
     one = study(train={**TRAIN, "steps": 150, "eval_every": 150})
     run(one, store=store, device="cpu", workers=1, progress=False)
     taken = runs_frame(store)["seconds"].sum()
-    told = time_steps(one.runs(), "cpu").seconds(work_of(one.runs()[0]), len(one.runs()), cohorts=1)
-    assert taken / 6 < told < taken * 6
+    planned = time_steps(one.runs(), "cpu").seconds(work_of(one.runs()[0]), len(one.runs()), cohorts=1)
+    assert taken / 6 < planned < taken * 6
 
 
-def test_a_mixer_that_does_not_tell_its_operations_is_warned_of():
+def test_a_mixer_that_does_not_count_its_operations_is_warned_of():
     plan = plan_of(study(model={"mixer": f"{__file__}:Shy", "width": 16, "layers": 1}), None, "cpu", 8)
     assert any("does not count its operations" in warning for warning in plan.warnings)
     assert plan.total("flops") > 0

@@ -92,7 +92,7 @@ def test_within_a_limit_the_shortest_come_first_and_none_begins_ahead_of_one_tha
         trained(one, store, 130, 24, 8, 16, 32)
     assert one.taken == [32, 16, 8, 24], "8, 48 and 108 s are over when each ends"
     assert str(stopped.value) == (
-        "stopped after 130 seconds, as requested: 6 runs that ended now are kept, 2 in training are kept at step 5; "
+        "stopped after 130 seconds, as requested: 6 runs ended, 2 in training are kept at step 5; "
         "the same command continues from here"
     )
 
@@ -107,7 +107,7 @@ def test_a_cohort_of_many_that_takes_too_long_gives_way_to_one_that_fits(clock, 
 
 
 def test_what_has_not_begun_is_not_said_to_start_anew(clock, tmp_path):
-    said = ": 2 runs that ended now are kept, 2 in training are kept at step 5, 2 have not begun; the same command"
+    said = ": 2 runs ended, 2 in training are kept at step 5, 2 have not begun; the same command"
     with pytest.raises(Stopped, match=said):
         trained(clock(), Store(tmp_path / "store", create=True), 30, 8, 16, 32)
 

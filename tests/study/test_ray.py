@@ -252,7 +252,7 @@ def test_without_the_extra_it_is_named(monkeypatch):
         Ray.start(Resources())
 
 
-def test_no_cluster_on_this_machine_is_said(monkeypatch):
+def test_no_cluster_on_this_machine_is_reported(monkeypatch):
     services = pytest.importorskip("ray._private.services", reason="needs the extra: pip install 'recollect[ray]'")
     monkeypatch.setattr(services, "find_gcs_addresses", set)
     monkeypatch.setattr(services, "find_bootstrap_address", lambda _: None)

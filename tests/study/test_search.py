@@ -127,7 +127,7 @@ def test_one_bad_seed_closes_a_rate_and_a_doubtful_one_does_not():
     assert (found.low < 1e-3 < found.high, found.runs, found.settled) == (True, 7, True)
 
 
-def test_the_runs_allowed_are_kept_to_and_the_doubt_is_told():
+def test_no_more_runs_than_allowed_are_asked_for_and_the_doubt_is_reported():
     sweep = made("seeds disagree", 33, 1)[0]
     for allowed in (5, 9, 12):
         finder = WindowFinder(sweep.rates, sweep.seeds, THRESHOLD, limit=allowed)

@@ -142,7 +142,7 @@ def test_workers_are_spread_over_the_gpus(two_gpus):
 
 @pytest.fixture
 def control(tmp_path, monkeypatch) -> Path:
-    """A program in the place of the service's own, and what it was told."""
+    """A program in the place of the service's own, and what it was called with."""
     log = tmp_path / "log"
     program = tmp_path / service.CONTROL
     program.write_text(FAKE.format(log=log))
@@ -184,7 +184,7 @@ def test_a_service_of_somebody_else_is_left_alone(control, monkeypatch):
 
 
 class FakeAhead:
-    """Is ready when told so."""
+    """Is ready when the test sets it so."""
 
     made: ClassVar[list["FakeAhead"]] = []
 

@@ -102,10 +102,10 @@ def test_a_cancelled_job_and_a_killed_driver_leave_the_table_of_the_local_run(he
     assert len(store.done()) < 24
     time.sleep(3)  # jobs go on without it
     second = driver(slurm)
-    said, problems = second.communicate(timeout=300)
+    output, problems = second.communicate(timeout=300)
     assert second.returncode == 0, problems
     assert_same(store, alone)
-    assert any(cancelled in failure.error for failure in store.failures()) or cancelled in said
+    assert any(cancelled in failure.error for failure in store.failures()) or cancelled in output
     assert not Path("slurm.sqlite.jobs").exists()
     assert not store.checkpoints.exists()
 

@@ -113,12 +113,12 @@ def test_each_signal_keeps_every_step_and_the_study_goes_on_to_the_same_bits(her
     os.killpg(process.pid, stop)  # as a terminal does: the workers get it as well
     _, problems = process.communicate(timeout=30)
     assert process.returncode == 130, problems
-    said = re.search(
+    match = re.search(
         rf"stopped by {stop.name}: 0 runs .*, (\d) in training are kept at step (\d+)(?: to (\d+))?", problems
     )
-    assert said, problems
+    assert match, problems
     assert "Traceback" not in problems
-    kept, low, high = int(said[1]), int(said[2]), int(said[3] or said[2])
+    kept, low, high = int(match[1]), int(match[2]), int(match[3] or match[2])
     assert kept >= 4 // workers
     assert high > 1
     store, steps = Store("store.sqlite"), []

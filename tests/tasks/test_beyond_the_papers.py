@@ -41,7 +41,7 @@ def test_noise_can_be_anywhere_between_pairs():
 
 
 @pytest.mark.parametrize(("pairs", "parts"), [(16, 4), (8, 4), (7, 3), (6, 3), (4, 2), (16, 8), (30, 8)])
-def test_no_part_of_a_key_tells_the_value(pairs, parts):
+def test_no_part_of_a_key_determines_the_value(pairs, parts):
     """The best that a model can do which looks at one part of the key: any of the values beside it."""
     task = Compositional(pairs=pairs, parts=parts)
     batch = task.batch(0, "train", 2_000)
@@ -50,7 +50,7 @@ def test_no_part_of_a_key_tells_the_value(pairs, parts):
     assert min(count.min() for count in beside) >= 2
     for count in beside:
         assert (1 / count).double().mean().item() == pytest.approx(parts / pairs)
-    better = (1 / torch.minimum(*beside)).double().mean()  # of the two parts, the one that tells more
+    better = (1 / torch.minimum(*beside)).double().mean()  # of the two parts, the one that says more
     assert better <= 0.5
     assert Compositional().chance == 1 / 16
 

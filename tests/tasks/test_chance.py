@@ -15,7 +15,7 @@ from recollect.tasks.mad_memorization import values_of
 Row = tuple[list[int], list[int]]
 """A row's tokens, and its scored answers."""
 Offered = Callable[[Task, Row], tuple[list[Hashable], list[Hashable]]]
-"""From a row to what it offers, and to what is asked of it: single tokens, or whole strings."""
+"""From a row to what it offers, and to what its answers are: single tokens, or whole strings."""
 
 
 def values(task, row: Row):

@@ -179,7 +179,7 @@ def solve_compositional(task, row: list[int]) -> Solution:
     K = task.pairs
     value = {(row[i], row[i + 1]): row[i + 2] for i in range(0, 3 * K, 3)}
     assert len(value) == K
-    for part in (row[0 : 3 * K : 3], row[1 : 3 * K : 3]):  # no part tells the value on its own
+    for part in (row[0 : 3 * K : 3], row[1 : 3 * K : 3]):  # no part determines the value on its own
         assert all(part.count(token) > 1 for token in set(part))
     return {i + 1: value.pop((row[i], row[i + 1])) for i in range(3 * K, 5 * K, 2)}
 

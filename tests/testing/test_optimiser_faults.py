@@ -1,4 +1,4 @@
-"""The built-in optimisers keep to the rules for optimisers, and a faulty one is found out by the rule it breaks."""
+"""The built-in optimisers satisfy the rules for optimisers, and a faulty one fails the rule that it breaks."""
 
 import pytest
 import torch

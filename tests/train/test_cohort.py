@@ -219,7 +219,7 @@ def test_where_a_model_cannot_be_batched_some_members_can_end_before_the_others(
     assert [found[member.id].status for member in (*calm, wild)] == ["finished", "finished", "diverged"]
 
 
-def test_a_result_tells_the_size_of_the_state_where_every_mixer_does():
+def test_a_result_has_the_size_of_the_state_where_every_mixer_does():
     for mixer in ("attention", "mamba2"):
         spec = run(mixer=mixer, layers=2, steps=2)
         model = build(spec.model, spec.task.vocabulary, spec.row_length, seed=0)

@@ -73,8 +73,8 @@ def test_choices_are_those_of_decoding_token_by_token():
     model = build(run.model, run.task.vocabulary, run.row_length, run.train.seed).double()
     batch = run.tests[0].batch(run.train.seed, "test", 64)
     first = int(batch.positions[0, 0])
-    said = model.decode(batch.tokens[:, : first + 1], 3)
-    match = (said[:, None] == batch.candidates).all(-1)
+    decoded = model.decode(batch.tokens[:, : first + 1], 3)
+    match = (decoded[:, None] == batch.candidates).all(-1)
     assert found.rows[0] == match.any(1).double().mean()
     counted, _ = found.slices["chosen.2"]
     assert counted[0].tolist() == [*match.sum(0).tolist(), int((~match.any(1)).sum())]

@@ -99,7 +99,7 @@ def test_what_is_not_offered_is_refused_with_the_nearest(frames):
         plot("window", frames, y="acuracy")
 
 
-def test_several_studies_are_told_apart_and_the_best_lines_kept(frames):
+def test_several_studies_are_distinguished_and_the_best_lines_kept(frames):
     both = pd.concat([frames.runs.assign(study="one"), frames.runs.assign(study="two", id=frames.runs["id"] + "2")])
     figure = plot("window", Frames(both.drop(columns="at_best")), top="all")
     assert {t.name.split(" · ")[1] for t in figure.data} == {"one", "two"}

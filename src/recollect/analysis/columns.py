@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -58,3 +58,14 @@ def ordered(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     return frame.sort_values(
         column(frame, name.removeprefix("-")), ascending=not name.startswith("-"), kind="stable", na_position="last"
     )
+
+
+def is_share(measure: str) -> bool:
+    """Whether a measure lies between 0 and 1."""
+    return measure.endswith("accuracy") or measure in ("final.answers", "final.rows", "final.valid", "answers", "rows")
+
+
+def logarithmic(values: Iterable[Any]) -> bool:
+    """Whether numbers are best shown on a logarithmic axis: all are positive, and the largest is four times the least."""
+    known = [value for value in values if value == value and value is not None]
+    return bool(known) and min(known) > 0 and max(known) >= 4 * min(known)

@@ -1,4 +1,4 @@
-"""Two sets of results side by side: configurations that both have, what came of each, and in what the two differ."""
+"""Two sets of results side by side: the configurations of both, their results, and the fields in which the two differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ def _only_value(part: pd.DataFrame, name: str) -> str | None:
 
 
 def _labels(part: pd.DataFrame, fields: Sequence[str]) -> list[str]:
-    """The model, and the fields that tell runs apart; those of its mixer are in the model's name already."""
+    """The model, and the fields in which runs differ; those of its mixer are in the model's name already."""
     others = [name for name in fields if not name.startswith("model.mixer") and name in part]
     named = [part[name].map(lambda value, name=name: f"{name.partition('.')[2]}={value}") for name in others]
     return [", ".join(map(str, words)) for words in zip(part["model"], *named, strict=True)]

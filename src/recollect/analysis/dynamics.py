@@ -23,6 +23,12 @@ from numpy.typing import ArrayLike
 
 MEDIAN = 5
 """Points of the running median."""
+FLAT, LONG = 0.03, 0.06
+"""How far the loss may move in a plateau, as a share of its range; the least length of one, as a share of the run."""
+FALL, RISE, NATS = 0.1, 0.03, 0.05
+"""The least transition, as a share of the loss's range; the least bump, as a share of the level before it, and in nats."""
+MOVED = 0.05
+"""The least difference that counts as a change of accuracy."""
 SUDDEN, NOISE = 0.1, 4.0
 """The most of a run that half of a sudden change takes; how many times the noise a change must be."""
 
@@ -55,10 +61,10 @@ class Change:
     """The depth as a share of the level before."""
 
 
-def plateaus(steps: ArrayLike, loss: ArrayLike, tolerance: float = 0.03, least: float = 0.06) -> list[Plateau]:
+def plateaus(steps: ArrayLike, loss: ArrayLike) -> list[Plateau]:
     """The flat stretches of a curve in order; none overlap."""
     x, y = _smooth(steps, loss)
-    allowed, span = max(tolerance * np.ptp(y), _noise(loss)), least * (x[-1] - x[0])
+    allowed, span = max(FLAT * np.ptp(y), _noise(loss)), LONG * (x[-1] - x[0])
     found, i = [], 0
     while i < len(x):
         j = _flat_until(y, i, allowed)
@@ -70,11 +76,11 @@ def plateaus(steps: ArrayLike, loss: ArrayLike, tolerance: float = 0.03, least: 
     return found
 
 
-def transition(steps: ArrayLike, loss: ArrayLike, least: float = 0.1) -> Change | None:
-    """The largest sudden fall that follows a plateau, where it is at least this share of the curve's range."""
+def transition(steps: ArrayLike, loss: ArrayLike) -> Change | None:
+    """The largest sudden fall that follows a plateau, if it is at least `FALL` of the curve's range."""
     x, y = _smooth(steps, loss)
     flat = plateaus(steps, loss)
-    enough = max(least * np.ptp(y), 2 * _noise(loss))  # a plateau may move by the noise itself
+    enough = max(FALL * np.ptp(y), 2 * _noise(loss))  # a plateau may move by the noise itself
     falls = []
     for before, after in zip_longest(flat, flat[1:]):
         end, level = (after.start, after.level) if after else (float(x[-1]), float(y[-1]))
@@ -85,14 +91,14 @@ def transition(steps: ArrayLike, loss: ArrayLike, least: float = 0.1) -> Change 
     return max(falls, key=lambda fall: fall.depth, default=None)
 
 
-def bump(steps: ArrayLike, loss: ArrayLike, least: float = 0.03, nats: float = 0.05) -> Change | None:
-    """The largest rise above the lowest level before of which at least half is made up for afterwards, where it is sudden, at
-    least this share of that level, and at least so many nats."""
+def bump(steps: ArrayLike, loss: ArrayLike) -> Change | None:
+    """The largest rise above the lowest level before it, if it is sudden, at least `RISE` of that level and `NATS`, and at least
+    half of it is made up for afterwards."""
     x, y = _smooth(steps, loss)
     level, after = np.minimum.accumulate(y), np.minimum.accumulate(y[::-1])[::-1]
     rise = np.where(y - after >= (y - level) / 2, y - level, 0.0)
     top = int(rise.argmax())
-    if rise[top] < max(least * level[top], nats, _noise(loss)):
+    if rise[top] < max(RISE * level[top], NATS, _noise(loss)):
         return None
     first = int(np.flatnonzero(y[:top] <= level[top])[-1])
     if not _sudden(x[first : top + 1], y[first : top + 1] - level[top], rise[top], x):
@@ -113,13 +119,13 @@ def _sudden(x: np.ndarray, moved: np.ndarray, depth: float, run: np.ndarray) -> 
     return bool(len(most)) and float(most[0] - quarter[0]) <= SUDDEN * float(run[-1] - run[0])
 
 
-def accuracy_moved(steps: ArrayLike, accuracy: ArrayLike, change: Change, least: float = 0.05) -> bool:
-    """Whether the median accuracy in the tenth of the run before a change and that in the tenth after it are apart by `least`."""
+def accuracy_moved(steps: ArrayLike, accuracy: ArrayLike, change: Change) -> bool:
+    """Whether the median accuracies in the tenths of the run before and after a change differ by at least `MOVED`."""
     x, y = np.asarray(steps, float), np.asarray(accuracy, float)
     tenth = (x[-1] - x[0]) / 10
     before = float(np.median(y[(x <= change.begin) & (x >= change.begin - tenth)]))
     after = float(np.median(y[(x >= change.end) & (x <= change.end + tenth)]))
-    return abs(after - before) >= least
+    return abs(after - before) >= MOVED
 
 
 def dynamics(curves: pd.DataFrame) -> pd.DataFrame:
@@ -142,10 +148,10 @@ def uninformed_loss(length: int) -> float:
     return math.log(length) / 2
 
 
-def leaves(steps: ArrayLike, loss: ArrayLike, level: float, margin: float = 0.02) -> float:
-    """The first step from which the loss stays under a level by a margin, in shares of the level; NaN: it never does."""
+def leaves(steps: ArrayLike, loss: ArrayLike, level: float) -> float:
+    """The first step from which the loss stays below a level by 2 % of it; NaN: it never does."""
     x, y = _smooth(steps, loss)
-    above = np.flatnonzero(~(y <= (1 - margin) * level))
+    above = np.flatnonzero(~(y <= 0.98 * level))
     first = above[-1] + 1 if len(above) else 0
     return float(x[first]) if first < len(x) else float("nan")
 

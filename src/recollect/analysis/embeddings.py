@@ -17,6 +17,9 @@ from numpy.typing import ArrayLike
 
 from recollect.spec import SpecError
 
+ORDERS = 200
+"""How many random orders of the positions chance is estimated from."""
+
 
 @dataclass(frozen=True)
 class Spiral:
@@ -47,13 +50,13 @@ def pca(x: ArrayLike, components: int) -> tuple[np.ndarray, np.ndarray]:
     return u[:, :components] * s[:components], variance[:components]
 
 
-def spiral(x: ArrayLike, orders: int = 200) -> Spiral:
-    """The spiral measure of embeddings; `orders` random orders say what chance gives (always the same ones)."""
+def spiral(x: ArrayLike) -> Spiral:
+    """The spiral measure of embeddings; what chance gives is from random orders of them, always the same ones."""
     plane, _ = pca(x, 2)
     angle = np.arctan2(plane[:, 1], plane[:, 0])
     net, monotone = _winding(angle)
     rng = np.random.default_rng(0)
-    chance = np.quantile([_winding(rng.permutation(angle))[1] for _ in range(orders)], 0.95)
+    chance = np.quantile([_winding(rng.permutation(angle))[1] for _ in range(ORDERS)], 0.95)
     return Spiral(monotone, abs(net) / (2 * np.pi), float(chance))
 
 

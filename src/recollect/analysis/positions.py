@@ -22,7 +22,7 @@ class SerialPosition:
     """The share of training from a tenth of the final mean accuracy to nine tenths of it: small where learning is sudden."""
 
 
-def position_matrix(slices: pd.DataFrame, points: int = 20, tag: str = "position") -> pd.DataFrame:
+def position_matrix(slices: pd.DataFrame, points: int = 20) -> pd.DataFrame:
     """Accuracy by progress (rows: 1/points .. 1) and position (columns), over all runs in `slices`.
 
     Needs accuracy by tag at each measurement (`train.slices: always`). At each progress the last measurement up to
@@ -31,7 +31,7 @@ def position_matrix(slices: pd.DataFrame, points: int = 20, tag: str = "position
     progress = np.arange(1, points + 1) / points
     if slices.empty:
         return pd.DataFrame(index=pd.Index(progress, name="progress"))
-    chosen = slices.loc[slices["tag"] == tag]
+    chosen = slices.loc[slices["tag"] == "position"]
     positions = pd.RangeIndex(int(chosen["value"].max()) + 1 if len(chosen) else 0, name="position")
     counted, right = [], []
     for _, run in chosen.groupby("run", sort=False):
@@ -47,10 +47,10 @@ def position_matrix(slices: pd.DataFrame, points: int = 20, tag: str = "position
         return pd.DataFrame(hits / asked, pd.Index(progress, name="progress"), positions)
 
 
-def serial_position(matrix: pd.DataFrame, ends: float = 0.1) -> SerialPosition:
-    """What `position_matrix` says of the ends (this share of the positions on either side) and the middle half."""
+def serial_position(matrix: pd.DataFrame) -> SerialPosition:
+    """What `position_matrix` shows of the ends (a tenth of the positions on either side) and the middle half."""
     n = matrix.shape[1]
-    edge = max(1, round(ends * n))
+    edge = max(1, round(0.1 * n))
     middle = matrix.iloc[:, n // 4 : n - n // 4].mean(axis=1)
     head, tail = (part.mean(axis=1) - middle for part in (matrix.iloc[:, :edge], matrix.iloc[:, n - edge :]))
     overall = matrix.mean(axis=1)

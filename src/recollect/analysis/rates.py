@@ -16,8 +16,6 @@ from recollect.analysis.intervals import bootstrap
 
 Rank = Callable[[pd.DataFrame], float | tuple[float, ...]]
 """From the runs at one learning rate to a key to sort by: the least is the best."""
-
-
 _AT_BEST = ("lr", "accuracy", "min", "max", "low", "high", "seeds", "rates", "parameters")
 
 

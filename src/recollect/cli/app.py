@@ -36,7 +36,7 @@ class _Plain(Console):
         super().print(*map(self.fitting, objects), **options)
 
     def fitting(self, shown: Any) -> Any:
-        """A table as it is; as a list, a row after another, where its numbers would have to be broken into several lines."""
+        """A table, or its rows as a list where its numbers would be broken over several lines."""
         from rich.table import Table
 
         if not isinstance(shown, Table):
@@ -160,7 +160,7 @@ def _stop(message: str, code: int) -> NoReturn:
 
 
 def _drop_output() -> None:
-    """Let go of what could not be written, which would be tried again, and complained about, at the end."""
+    """Discard what could not be written: Python would try again, and complain, at the end."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

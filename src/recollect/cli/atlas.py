@@ -1,4 +1,4 @@
-"""`recollect atlas`: what every mixer comes to on a few recall tasks; and how its table is made."""
+"""`recollect atlas`: the results of every mixer on a few recall tasks, and how their table is made."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from recollect.cli.app import app, console
-from recollect.cli.options import Training, completes, tell, tell_failed, trains
+from recollect.cli.options import Training, completes, print_failed, print_outcome, trains
 
 TASKS = ("mqar-64-4", "mqar-128-8", "ngram", "position", "copy", "probe", "probe-2")
 
@@ -40,9 +40,9 @@ def atlas(
     studies = [atlas_study(name, scale) for name in ([task] if task else NAMES)]  # pyright: ignore[reportArgumentType]
     if train:
         outcome = run(expand(studies), **training)
-        tell(outcome)
+        print_outcome(outcome)
         console.print(f"Next: recollect atlas --store {store} --to TABLE.csv")
-        tell_failed(outcome)
+        print_failed(outcome)
         return
     if to:
         for name, runs in collect([store], to, hardware).items():

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from recollect.cli.app import app, console
-from recollect.cli.options import Training, show_windows, tell, tell_failed, trains
+from recollect.cli.options import Training, print_failed, print_outcome, show_windows, trains
 
 if TYPE_CHECKING:
     from recollect.study.spec import Study
@@ -45,11 +45,11 @@ def demo(
 
     console.print(QUICK if quick else INTRODUCTION)
     outcome = run(demo_study(quick), **training)
-    tell(outcome)
+    print_outcome(outcome)
     show_windows(outcome, outcome.windows(), TITLE)
     if not quick:
         console.print(NEXT.format(store=training["store"]))
-    tell_failed(outcome)
+    print_failed(outcome)
 
 
 def demo_study(quick: bool = False) -> "Study":

@@ -5,7 +5,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from recollect.cli.app import app, console
-from recollect.cli.options import Training, complete_mixer, named, tell_failed, tell_trained, trains
+from recollect.cli.options import Training, complete_mixer, named, print_failed, print_trained, trains
 
 
 @app.command()
@@ -37,14 +37,14 @@ def mad(
     elsewhere = plan_only and device != "auto"  # a plan may be for a GPU that is not here
     on = device if elsewhere else choose_device(device)
     known = Store(store) if store.exists() else None
-    short = has_bfloat16(on) or (plan_only and kind_of(on) == "cuda")
-    grids = expand(studies, precision=lambda study: "bfloat16" if short else "float32")
+    half = has_bfloat16(on) or (plan_only and kind_of(on) == "cuda")
+    grids = expand(studies, precision=lambda study: "bfloat16" if half else "float32")
     planned = {grid.study.name: make_plan(grid, known, on, training["cohort"]) for grid in grids}
     console.print(reproduction_plan_table(f"MAD with {mixer}", planned, on))
     if plan_only:
         return
     outcome = run(grids, **training)
-    tell_trained(outcome)
+    print_trained(outcome)
     console.print(mad_table(accuracies(outcome.results("all")), spec.kind, quick))
     console.print(f"The numbers: recollect results {outcome.names[0]} --store {store}")
-    tell_failed(outcome)
+    print_failed(outcome)

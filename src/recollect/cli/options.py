@@ -134,22 +134,22 @@ def named(options: list[str] | None) -> dict[str, Any]:
     return given
 
 
-def tell(outcome: "Outcome", out: Console = console) -> None:
-    """Print what became of the runs and of the searches."""
+def print_outcome(outcome: "Outcome", out: Console = console) -> None:
+    """Print how the runs ended, and the results of the searches."""
     from recollect.cli.tables import search_table
 
-    tell_trained(outcome, out)
+    print_trained(outcome, out)
     for searched in outcome.searches.values():
         out.print(search_table(searched))
 
 
-def tell_trained(outcome: "Outcome", out: Console = console) -> None:
+def print_trained(outcome: "Outcome", out: Console = console) -> None:
     """Print how the runs that were trained now ended."""
     if outcome.ended:
         out.print("trained: " + ", ".join(f"{n} {status}" for status, n in sorted(outcome.ended.items())))
 
 
-def tell_failed(outcome: "Outcome") -> None:
+def print_failed(outcome: "Outcome") -> None:
     """Print which runs failed, and why; a command with failed runs ends with exit code 1."""
     if not outcome.failed:
         return
@@ -175,7 +175,7 @@ def some(ids: list[str]) -> str:
     return f"{len(ids)} run{'s' if len(ids) > 1 else ''}: {', '.join(ids[:IDS])}{more}"
 
 
-def tell_best(windows: "pd.DataFrame") -> None:
+def print_best(windows: "pd.DataFrame") -> None:
     """Print the best learning rate of each configuration, the best one first."""
     found = windows.sort_values(by="best", ascending=False, kind="stable").to_dict("records")
     found = [row for row in found if row["diverged"] < 1]

@@ -9,7 +9,7 @@ from rich.console import Console
 from typer import Argument, Option
 
 from recollect.cli.app import app, console, problems
-from recollect.cli.options import Training, complete_mixer, complete_task, named, tell, tell_failed, trains
+from recollect.cli.options import Training, complete_mixer, complete_task, named, print_failed, print_outcome, trains
 from recollect.spec.reading import read_yaml
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def probe(
     found = examine(
         {"kind": mixer, **named(options)}, task=_listed([task]), length=length, pairs=pairs, vocab=vocab, width=width,
         layers=layers or [1], positions=positions, steps=steps, seeds=seeds, beside=_listed(against or []), require=require,
-        train=not no_train, on_rule=partial(_tell, out), **training,
+        train=not no_train, on_rule=partial(_print_rule, out), **training,
     )  # fmt: skip
     if as_json:
         typer.echo(found.to_json())
@@ -92,8 +92,8 @@ def _summarise(found: "Probe", out: Console, store: Path) -> None:
         out.print(f"\nnot trained: with {' and '.join(found.fatal)} broken, what it learns would mean nothing")
         return
     if found.outcome:
-        tell(found.outcome, out)
-        tell_failed(found.outcome)
+        print_outcome(found.outcome, out)
+        print_failed(found.outcome)
     for one in found.tasks:
         out.print()
         out.print(comparison_table(one.records, f"{found.mixer} beside others: {one.setting}"))
@@ -108,8 +108,8 @@ def _summarise(found: "Probe", out: Console, store: Path) -> None:
         out.print(f"\nbroken rules: {', '.join(found.broken)} (see above)")
 
 
-def _tell(out: Console, rule: "Checked") -> None:
-    """Print what came of a rule."""
+def _print_rule(out: Console, rule: "Checked") -> None:
+    """Print the result of a rule."""
     from rich.text import Text
 
     word, style = SIGNS[rule.outcome]

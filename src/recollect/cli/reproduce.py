@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from recollect.cli.app import app, console
-from recollect.cli.options import SCALES, Training, complete_paper, completes, tell_failed, tell_trained, trains
+from recollect.cli.options import SCALES, Training, complete_paper, completes, print_failed, print_trained, trains
 
 
 @app.command()
@@ -80,8 +80,8 @@ def reproduce(
         what, scale=scale, out=to / scale / paper, draw_only=draw_only, formats=formats.split(","), columns=columns, **training
     )  # fmt: skip
     if made.outcome:
-        tell_trained(made.outcome)
+        print_trained(made.outcome)
     console.print(verdict_table(made.paper.title, made.records))
     console.print(f"Pictures, numbers and verdicts: {made.folder}")
     if made.outcome:
-        tell_failed(made.outcome)
+        print_failed(made.outcome)

@@ -12,10 +12,10 @@ from recollect.cli.options import (
     completes,
     duration,
     named,
+    print_best,
+    print_failed,
+    print_outcome,
     show_windows,
-    tell,
-    tell_best,
-    tell_failed,
     trains,
 )
 from recollect.spec import SpecError
@@ -93,12 +93,12 @@ def run(
         study, sinks=[SINKS.find(kind)(target, study.name) for kind, target in targets], keep_weights=keep_weights,
         checkpoint_every=checkpoint_every, attempts=attempts, timeout=duration(timeout, "--timeout"), allow_many=yes, **training,
     )  # fmt: skip
-    tell(outcome)
+    print_outcome(outcome)
     results = outcome.results("all")
     if not results.empty:
         found = windows(results, threshold=outcome.threshold)
         if len(set(results["train.lr"])) > 1:
             show_windows(outcome, found, study.name)
-        tell_best(found)
+        print_best(found)
         console.print(NEXT.format(study=study.name, store=training["store"]), soft_wrap=True)
-    tell_failed(outcome)
+    print_failed(outcome)

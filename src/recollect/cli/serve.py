@@ -25,4 +25,4 @@ def serve(
     """A page that follows studies while they train: views, progress, failures, time left. It only reads."""
     from recollect.serve import serve as start
 
-    start(stores or [DEFAULT_STORE], host, port, token, tell=partial(console.print, soft_wrap=True))
+    start(stores or [DEFAULT_STORE], host, port, token, say=partial(console.print, soft_wrap=True))

@@ -201,7 +201,7 @@ def reproduction_plan_table(title: str, made: "dict[str, Plan]", device: str) ->
 
 
 def verdict_table(title: str, records: list[dict[str, Any]]) -> Table:
-    """What became of each claim."""
+    """The verdict on each claim."""
     table = Table("item", "claim", "verdict", "numbers", title=title, title_justify="left")
     for record in records:
         numbers = "; ".join(f"{name}: {value}" for name, value in record["numbers"].items())

@@ -67,7 +67,7 @@ def _with_studies(path: Path) -> Store | None:
 
 
 def _left(found: list[ConfigurationProgress], began: tuple[float, int], now: tuple[float, int]) -> str:
-    """The time left by the steps done since the first look, as soon as there are enough to tell."""
+    """The time left by the steps done since the first look, as soon as there are enough of them."""
     seconds, done = now[0] - began[0], now[1] - began[1]
     left = sum(part.steps - part.steps_done for part in found)
     if not left or seconds < 5 or done <= 0:

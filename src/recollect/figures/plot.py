@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from pandas.api.types import is_numeric_dtype
 
-from recollect.analysis.columns import column
+from recollect.analysis.columns import column, is_share, logarithmic
 from recollect.analysis.rates import at_best, with_accuracy
 from recollect.figures.panels import lines_figure, mean_and_range
 from recollect.figures.style import save
@@ -29,12 +29,10 @@ def plot_figure(
     shown = runs if x == "train.lr" else runs.loc[at_best(runs)]
     table = mean_and_range(with_accuracy(shown), [lines, x], y)
     table = table.assign(**{lines: table[lines].map(str)})
-    values = table[x].dropna().to_numpy(float)
-    share = y.endswith("accuracy") or y in ("final.answers", "final.rows", "final.valid")
     which = "" if x == "train.lr" else " at the best learning rate of their configuration"
     return lines_figure(
-        table, x, lines, title=title, xlabel=plain(x), ylabel=plain(y), ylim=(-0.03, 1.05) if share else None,
-        logx=bool(len(values) and values.min() > 0 and values.max() >= 4 * values.min()),
+        table, x, lines, title=title, xlabel=plain(x), ylabel=plain(y), ylim=(-0.03, 1.05) if is_share(y) else None,
+        logx=logarithmic(table[x]),
         caption=f"{len(shown):,} runs{which}. Line: mean over runs; band: lowest to highest.",
     )  # fmt: skip
 

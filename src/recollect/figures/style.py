@@ -1,4 +1,4 @@
-"""One look for every figure: colours that colour-blind readers can tell apart, and marks that survive a grey printer."""
+"""One look for every figure: colours that colour-blind readers can distinguish, and marks that survive a grey printer."""
 
 import io
 import textwrap

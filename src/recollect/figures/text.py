@@ -6,9 +6,9 @@ from rich.console import Console, RenderableType
 from recollect.figures.style import add_caption, new_figure, style
 
 
-def rendered(renderable: RenderableType, width: int = 100) -> str:
+def rendered(renderable: RenderableType) -> str:
     """What a rich renderable prints, without colours."""
-    console = Console(width=width, color_system=None, force_terminal=False, highlight=False)
+    console = Console(width=100, color_system=None, force_terminal=False, highlight=False)
     with console.capture() as capture:
         console.print(renderable)
     return capture.get()

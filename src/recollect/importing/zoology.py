@@ -46,7 +46,7 @@ class Imported:
     """What became of every field."""
 
 
-def import_zoology(path: str | Path, trust: bool = False, name: str = "") -> Imported:
+def import_zoology(path: str | Path, trust: bool = False) -> Imported:
     """The study of a file of Zoology, which is read and not executed, unless `trust` says that it may be."""
     path = Path(path)
     if not path.is_file():
@@ -72,7 +72,7 @@ def import_zoology(path: str | Path, trust: bool = False, name: str = "") -> Imp
         reasons = "; ".join(f"{reason} ({n} runs)" for reason, n in left_out.items())
         raise SpecError(f"{path}: no run can be written as one of recollect's: {reasons}")
     # A copy in which nothing is shared, so that the file has no anchors.
-    fields = {"name": name or path.stem.replace("_", "-"), **json.loads(json.dumps(_grid([*runs.values()])))}
+    fields = {"name": path.stem.replace("_", "-"), **json.loads(json.dumps(_grid([*runs.values()])))}
     text = f"# From {path.name}, a configuration of Zoology.\n" + yaml.safe_dump(fields, sort_keys=False, width=120)
     return Imported(Study.model_validate(fields), text, len(configs), left_out, fates)
 

@@ -13,7 +13,7 @@ from recollect.mixers.base import Mixer, State, divides, map_flops
 from recollect.ops.activations import sigmoid
 from recollect.ops.attention import attention, attention_definition, forget_bias, projected_attention
 from recollect.ops.norms import Norm, absorbed
-from recollect.ops.positions import alibi, bucket, distance, hard_alibi, rotary
+from recollect.ops.positions import BUCKETS, alibi, bucket, distance, hard_alibi, rotary
 from recollect.ops.short_conv import Canon, ShortConv
 from recollect.spec import SpecError, nearest
 
@@ -85,7 +85,7 @@ class Attention(Mixer):
         changed = conv != "none" or window or dropout or qk_norm or self.query_scale != 1 or positions != "none"
         self.plain = not (changed or sinks or forget or canon or self.kv_heads != heads)
         if positions == "relative":
-            self.relative = nn.Parameter(torch.zeros(32, heads))  # one number per distance bucket and head
+            self.relative = nn.Parameter(torch.zeros(BUCKETS, heads))  # one number per distance bucket and head
 
     @torch.no_grad()
     def initialise(self) -> None:

@@ -85,8 +85,8 @@ class Mixer(nn.Module):
 
 def defines(module: nn.Module, method: str) -> bool:
     """Whether a module defines a method itself, not only inherits the placeholder of `Mixer`."""
-    own = getattr(type(module), method, None)
-    return own is not None and own is not getattr(Mixer, method, None)
+    defined = getattr(type(module), method, None)
+    return defined is not None and defined is not getattr(Mixer, method, None)
 
 
 def map_flops(length: int, *modules: nn.Module | None) -> int:

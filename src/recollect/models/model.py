@@ -18,7 +18,7 @@ from recollect.models.layers import Decoder, Layer, norm_of, sinusoid
 from recollect.models.spec import ADDED, BlockSpec, ModelSpec
 from recollect.ops.answer_loss import answer_loss
 from recollect.ops.positions import rotary
-from recollect.ops.precision import half_dtype
+from recollect.ops.precision import product_dtype
 from recollect.spec import SpecError
 
 
@@ -105,7 +105,7 @@ class Model(nn.Module):
             x = x + self.spec.spread * sinusoid(position, x.shape[-1], x.dtype)
         elif self.rotates:
             x = rotary(x, position)
-        return x.to(half_dtype(x) or x.dtype)  # the residual stream has the precision of products: benchmarks/NOTES.md
+        return x.to(product_dtype(x))  # the residual stream has the precision of products: benchmarks/NOTES.md
 
     def _add(self, x: Tensor, i: int, first: Tensor, second: Tensor | None) -> Tensor:
         """The residual stream after layer i, given its branches."""

@@ -26,7 +26,7 @@ from recollect.ops.delta_rule import MAX_DIM, delta_rule_flops
 from recollect.ops.external import offered
 from recollect.ops.fused import use_kernels
 from recollect.ops.op import op
-from recollect.ops.precision import half_dtype, in_float32
+from recollect.ops.precision import in_float32, product_dtype
 from recollect.ops.recurrence import chunked, delta_states, over_time
 
 CHUNK = 16  # tokens between which each pair has its own decays: chunk x chunk x dim numbers
@@ -105,7 +105,7 @@ def _in_kernel(q: Tensor) -> bool:
 
 
 def _time_first(q: Tensor, k: Tensor, v: Tensor, *others: Tensor) -> list[Tensor]:
-    dtype = half_dtype(q) or q.dtype
+    dtype = product_dtype(q)
     return [x.transpose(1, 2) for x in (q.to(dtype), k.to(dtype), v.to(dtype), *others)]
 
 

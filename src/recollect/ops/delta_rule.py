@@ -21,7 +21,7 @@ from recollect.ops import triton as kernels
 from recollect.ops.external import offered
 from recollect.ops.fused import use_kernels
 from recollect.ops.op import op
-from recollect.ops.precision import half_dtype, in_float32
+from recollect.ops.precision import in_float32, product_dtype
 from recollect.ops.recurrence import chunked, delta_states, over_time, segment_sum
 
 CHUNK = 64  # tokens whose writes are found together
@@ -50,7 +50,7 @@ def delta_rule(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_alpha: Tensor 
     """The same by chunks, on a GPU in one kernel."""
     if not use_kernels(q) or max(q.shape[-1], v.shape[-1]) > MAX_DIM:
         return _by_chunks(q, k, v, beta, log_alpha)
-    dtype = half_dtype(q) or q.dtype
+    dtype = product_dtype(q)
     time_first = [x.to(dtype).transpose(1, 2) for x in (q, k, v)] + [beta.transpose(1, 2)]
     y = _plain(*time_first)[0] if log_alpha is None else _gated(*time_first, log_alpha.transpose(1, 2))[0]
     return y.transpose(1, 2)

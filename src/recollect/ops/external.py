@@ -35,6 +35,7 @@ OFFERS = {  # module, function, and its names for our op's tensors, all (rows, l
     "kda": ("fla.ops.kda", "chunk_kda", ("q", "k", "v", "beta", "g")),
 }
 WRONG_ON_HOPPER = ("delta_rule", "gated_delta_rule", "ssd")
+REPEATS = 5  # passes that are timed
 TOLERANCE = 3e-2  # ||theirs - ours|| / ||ours||, of the result and of every gradient: what bfloat16 leaves
 
 
@@ -54,7 +55,7 @@ _choices: dict[tuple, bool] = {}  # whether theirs are used for an op's shapes
 
 def usable(op: str, device: torch.device) -> bool:
     """Whether theirs may be tried for `op`: they may serve on the device, and are not known to be wrong there."""
-    if not _may_serve_on(device):
+    if not may_serve(device):
         return False
     import triton
 
@@ -62,12 +63,9 @@ def usable(op: str, device: torch.device) -> bool:
     return not (op in WRONG_ON_HOPPER and hopper and (3, 4) <= _numbers(triton.__version__) <= (3, 7, 0))
 
 
-def may_serve(x: Tensor) -> bool:
-    """What is known of x while a graph is traced: for an op that without theirs is better left to the compiler."""
-    return _may_serve_on(x.device)
-
-
-def _may_serve_on(device: torch.device) -> bool:
+def may_serve(device: torch.device) -> bool:
+    """Whether theirs can run on a device. It is known while a graph is traced: an op that is better left to the compiler where
+    theirs cannot run asks this first."""
     return INSTALLED and device.type == "cuda" and os.environ.get("RECOLLECT_EXTERNAL") != "0"
 
 
@@ -152,14 +150,14 @@ def _shared(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [x.expand(*x.shape[:2], heads, *x.shape[3:]) for x in tensors]
 
 
-def _milliseconds(run: Callable[[], object], repeats: int = 5) -> float:
+def _milliseconds(run: Callable[[], object]) -> float:
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
-    for _ in range(repeats):
+    for _ in range(REPEATS):
         run()
     end.record()
     end.synchronize()
-    return start.elapsed_time(end) / repeats
+    return start.elapsed_time(end) / REPEATS
 
 
 def _relative_error(a: Tensor, b: Tensor) -> Tensor:

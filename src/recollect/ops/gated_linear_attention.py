@@ -37,7 +37,7 @@ def gated_linear_attention_definition(q: Tensor, k: Tensor, v: Tensor, log_alpha
 def gated_linear_attention(q: Tensor, k: Tensor, v: Tensor, log_alpha: Tensor) -> Tensor:
     """The same by chunks, through another library's kernel where there is one."""
     dtype = half_dtype(q)
-    if dtype is None or not may_serve(q):
+    if dtype is None or not may_serve(q.device):
         return _by_chunks(q, k, v, log_alpha)
     by_time = [x.transpose(1, 2) for x in (q.to(dtype), k.to(dtype), v.to(dtype), log_alpha)]
     return _either(*by_time)[0].transpose(1, 2).to(q.dtype)

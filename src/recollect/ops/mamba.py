@@ -44,10 +44,10 @@ def input_parts(x: Tensor, in_proj: nn.Linear, size: int) -> list[Tensor]:
 def _by_kernels(
     projected: Tensor, taps: Tensor, b: Tensor, w_x: Tensor, w_dt: Tensor, b_dt: Tensor, A_log: Tensor, D: Tensor
 ) -> Tensor:
-    """In the precision of `projected`. The op takes a member's own weights as taps with b as the last column, w_x and w_dt filled
+    """In the precision of `projected`. The op takes a member's own weights as taps with b as the last column, w_x and w_dt padded
     with zeros, and A, b_dt and D side by side; a compiler fuses this and its gradients into few kernels."""
     taps = torch.cat([taps, b[:, None]], dim=1).float()
-    w_x, w_dt = _filled(w_x.to(projected.dtype), w_dt.to(projected.dtype))
+    w_x, w_dt = _padded(w_x.to(projected.dtype), w_dt.to(projected.dtype))
     weights = (taps, w_x, w_dt, side_by_side(b_dt, -A_log.float().exp(), D))
     return _op(projected, *(t[None] for t in weights))[0]
 
@@ -56,21 +56,21 @@ def step_and_state(x: Tensor, w_x: Tensor, w_dt: Tensor) -> tuple[Tensor, Tensor
     """The step sizes dt before their bias and softplus, B and C."""
     n = (len(w_x) - w_dt.shape[1]) // 2
     if x.is_cuda:
-        w_x, w_dt = _filled(w_x, w_dt)
+        w_x, w_dt = _padded(w_x, w_dt)
     rank = w_dt.shape[1]
     dt, B, C, _ = F.linear(x, w_x).split([rank, n, n, len(w_x) - rank - 2 * n], dim=-1)
     return F.linear(dt, w_dt), B, C
 
 
-def _filled(w_x: Tensor, w_dt: Tensor) -> tuple[Tensor, Tensor]:
-    """Both with zeros: what each product reads and writes is filled up to multiples of 16 bytes, as a GPU wants them."""
+def _padded(w_x: Tensor, w_dt: Tensor) -> tuple[Tensor, Tensor]:
+    """Both padded with zeros, so that each product reads and writes multiples of 16 bytes, as a GPU wants them."""
     rank = w_dt.shape[1]
     w_r, w_BC = w_x.split([rank, len(w_x) - rank])
     w_r, w_BC = (F.pad(w, (0, 0, 0, -len(w) % 8)) for w in (w_r, w_BC))
     return torch.cat([w_r, w_BC]), F.pad(w_dt, (0, -rank % 8))
 
 
-# In the op `mixed` is what w_x gives: r numbers for dt, then B and C, and the zeros' in between and after. All that is kept for
+# In the op `mixed` is what w_x gives: r numbers for dt, then B and C, with padding between and after them. All that is kept for
 # backward has an axis of members first. x is u after its convolution.
 
 

@@ -13,11 +13,14 @@ from torch import Tensor
 
 from recollect.ops.precision import in_float32
 
+BUCKETS, FURTHEST = 32, 128
+"""How many buckets T5's relative positions have, and the distance from which on all are in the last."""
 
-def rotary(x: Tensor, position: Tensor, fraction: float = 1.0, base: float = 10_000.0) -> Tensor:
+
+def rotary(x: Tensor, position: Tensor, fraction: float = 1.0) -> Tensor:
     """Rotate the first `fraction` of the dims of x (..., length, dim) by `position` (length,), halves paired (GPT-NeoX)."""
     dims = int(x.shape[-1] * fraction) // 2 * 2
-    frequency = base ** (-torch.arange(0, dims, 2, device=x.device, dtype=torch.float32) / dims)  # (dims/2,)
+    frequency = 10_000.0 ** (-torch.arange(0, dims, 2, device=x.device, dtype=torch.float32) / dims)  # (dims/2,)
     angle = position.to(torch.float32)[:, None] * frequency  # (length, dims/2)
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     a, b, rest = x[..., : dims // 2], x[..., dims // 2 : dims], x[..., dims:]
@@ -58,10 +61,10 @@ def hard_alibi(heads: int, distances: Tensor, dtype: torch.dtype) -> Tensor:
     return seen.masked_fill(distances >= reach[:, None, None], -math.inf)
 
 
-def bucket(distances: Tensor, buckets: int = 32, furthest: int = 128) -> Tensor:
-    """T5's causal distance buckets: one per distance for the first half, then logarithmic up to `furthest`."""
-    near = buckets // 2
+def bucket(distances: Tensor) -> Tensor:
+    """T5's causal distance buckets: one per distance for the first half, then logarithmic up to `FURTHEST`."""
+    near = BUCKETS // 2
     distances = distances.clamp(min=0)
-    logarithm = torch.log(distances.clamp(min=1).double() / near) / math.log(furthest / near)
-    far = near + (logarithm * (buckets - near)).long()
-    return torch.where(distances < near, distances, far.clamp(max=buckets - 1))
+    logarithm = torch.log(distances.clamp(min=1).double() / near) / math.log(FURTHEST / near)
+    far = near + (logarithm * (BUCKETS - near)).long()
+    return torch.where(distances < near, distances, far.clamp(max=BUCKETS - 1))

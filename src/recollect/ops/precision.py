@@ -16,6 +16,11 @@ def half_dtype(x: Tensor) -> torch.dtype | None:
     return dtype if dtype in HALF else None
 
 
+def product_dtype(x: Tensor) -> torch.dtype:
+    """The type in which products with x are computed: a 16-bit one, or its own."""
+    return half_dtype(x) or x.dtype
+
+
 def wide(dtype: torch.dtype) -> torch.dtype:
     """float32, or float64 for float64."""
     return torch.promote_types(dtype, torch.float32)

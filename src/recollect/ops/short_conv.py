@@ -18,7 +18,7 @@ from recollect.ops import triton as kernels
 from recollect.ops.activations import silu
 from recollect.ops.fused import use_kernels
 from recollect.ops.op import op
-from recollect.ops.precision import half_dtype
+from recollect.ops.precision import product_dtype
 from recollect.ops.recurrence import over_time
 from recollect.spec import SpecError
 
@@ -46,7 +46,7 @@ def short_conv(x: Tensor, w: Tensor, b: Tensor | None = None, activation: Activa
     """The same for the whole sequence: a sum of shifted products (a kernel is 3 or 4 long, so conv1d gains nothing)."""
     if use_kernels(x) and w.shape[1] <= LONGEST:  # the kernels take weights wider than x, and sum in float32
         taps = w if b is None else torch.cat([w, b[:, None]], dim=1)
-        x = x.to(half_dtype(x) or x.dtype)
+        x = x.to(product_dtype(x))
         # `squeeze`, for the gradient of an index would be copied.
         return _kernels(x[None], taps[None], activation, b is not None)[0].squeeze(0)
     wide = torch.promote_types(x.dtype, w.dtype)

@@ -107,34 +107,25 @@ class Paper:
 
     def item(self, name: str) -> Item:
         """The item of that name."""
-        found = {item.name: item for item in self.items}
-        if name not in found:
-            raise SpecError(f"{self.name} has no item {name!r}: {nearest(name, found)}")
-        return found[name]
+        items = {item.name: item for item in self.items}
+        if name not in items:
+            raise SpecError(f"{self.name} has no item {name!r}: {nearest(name, items)}")
+        return items[name]
 
 
-FRAMES: dict[str, tuple[Callable[[Store, str], pd.DataFrame], list[str]]] = {
-    "runs": (frames.runs_frame, ["id"]),
-    "curves": (frames.curves_frame, ["run", "step"]),
-    "slices": (frames.slices_frame, ["run", "step", "tag", "value"]),
-    "snapshots": (frames.snapshots_frame, ["run", "share"]),
-}
-"""The frames of evidence: how each is read, and the columns that identify its rows."""
-
-
+FRAMES: dict[str, Callable[..., pd.DataFrame]] = {
+    "runs": frames.runs_frame, "curves": frames.curves_frame, "slices": frames.slices_frame,
+    "snapshots": frames.snapshots_frame,
+}  # fmt: skip
+"""The frames of evidence, and how each is read."""
 _OUTCOMES = ("id", "status", "step", "accuracy", "parameters", "versions")
 
 
 def gather(item: Item, scale: Scale, store: Store) -> Evidence:
     """The evidence on an item in the store, which must know its studies."""
     names = [grid.study.name for grid in item.grids(scale)]
-
-    def frame(which: str) -> pd.DataFrame:
-        make, key = FRAMES[which]
-        frames = [found for name in names if not (found := make(store, name)).empty]
-        return pd.concat(frames, ignore_index=True).drop_duplicates(key) if frames else pd.DataFrame()
-
-    return evidence_of(item, scale, **{which: frame(which) for which in ("runs", *item.needs)})
+    evidence = {which: frames.of_studies(FRAMES[which], store, names) for which in ("runs", *item.needs)}
+    return evidence_of(item, scale, **evidence)
 
 
 def evidence_of(item: Item, scale: Scale, **frames: pd.DataFrame) -> Evidence:
@@ -162,9 +153,11 @@ def lines(
 
     def draw(evidence: Evidence, caption: str) -> Drawing:
         table = numbers(evidence)
-        given: dict[str, Any] = {name: value(evidence) if callable(value) else value for name, value in options.items()}
-        text = f"{caption} {given.pop('note', '')}".strip()
-        return lines_figure(shown(table), x, line, panel, caption=text, **given), table
+        settings: dict[str, Any] = {
+            name: value(evidence) if callable(value) else value for name, value in options.items()
+        }
+        text = f"{caption} {settings.pop('note', '')}".strip()
+        return lines_figure(shown(table), x, line, panel, caption=text, **settings), table
 
     return draw
 

@@ -68,27 +68,27 @@ class Evidence:
         rows = where(self.runs, **values)
         if self.specified.empty:
             return self.whole(rows)
-        asked = self.specified
+        specified = self.specified
         for name, value in values.items():
-            if columns := _columns(asked, name):
-                asked = asked.loc[asked[columns[0]] == value]
-        if len(rows) < (1 - MISSING) * len(asked):
-            raise NotEnough(f"{len(rows)} of {len(asked)} runs of {_words(values)} have ended")
+            if columns := _columns(specified, name):
+                specified = specified.loc[specified[columns[0]] == value]
+        if len(rows) < (1 - MISSING) * len(specified):
+            raise NotEnough(f"{len(rows)} of {len(specified)} runs of {_words(values)} have ended")
         return rows
 
     def whole(self, rows: pd.DataFrame) -> pd.DataFrame:
         """The same rows, or NotEnough where too many runs of their models are missing."""
         titles = set(rows["model"]) if self.asked_of and "model" in rows else {""}
         for title in sorted(titles & self._missing.keys()):
-            there, asked = self._missing[title]
-            raise NotEnough(f"{there} of {asked} runs {f'of {title} ' if title else ''}have ended")
+            ended, asked = self._missing[title]
+            raise NotEnough(f"{ended} of {asked} runs {f'of {title} ' if title else ''}have ended")
         return rows
 
     @cached_property
     def _missing(self) -> dict[str, tuple[int, int]]:
         """By title of a model with too few runs, how many have ended and how many there should be; "" means all models."""
-        there = Counter(self.runs["model"]) if len(self.runs) and self.asked_of else Counter()
-        counts = {title: (there[title], asked) for title, asked in self.asked_of.items()}
+        ended = Counter(self.runs["model"]) if len(self.runs) and self.asked_of else Counter()
+        counts = {title: (ended[title], asked) for title, asked in self.asked_of.items()}
         counts = counts or {"": (len(self.runs), self.asked)}
         return {title: pair for title, pair in counts.items() if pair[0] < (1 - MISSING) * pair[1]}
 
@@ -183,7 +183,8 @@ def claims(
     words = of if isinstance(of, Mapping) else {}
     where = decided_at if isinstance(decided_at, Mapping) else dict.fromkeys(of, decided_at)
     return lambda test: tuple(
-        Claim(name.format(name=one), _sentence(test, one, words.get(one)), partial(test, one), where[one]) for one in of
+        Claim(name.format(name=thing), _sentence(test, thing, words.get(thing)), partial(test, thing), where[thing])
+        for thing in of
     )
 
 
@@ -261,15 +262,15 @@ def _words(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def distinct(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def one_per_claim(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """One verdict for each claim of each paper: where items or scales answer it several times, the strongest answer.
 
     `records` are verdicts as plain data with their `paper`; the first of equally strong ones counts.
     """
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    order = {answer: place for place, answer in enumerate(STRENGTH)}
+    strongest: dict[tuple[str, str], dict[str, Any]] = {}
+    order = {answer: rank for rank, answer in enumerate(STRENGTH)}
     for record in records:
         key = record["paper"], record["claim"]
-        if key not in found or order.get(record["answer"], 99) < order.get(found[key]["answer"], 99):
-            found[key] = record
-    return list(found.values())
+        if key not in strongest or order.get(record["answer"], 99) < order.get(strongest[key]["answer"], 99):
+            strongest[key] = record
+    return list(strongest.values())

@@ -20,7 +20,7 @@ from recollect.papers.item import FRAMES, Item, Paper, evidence_of
 from recollect.papers.judge import Evidence, Scale
 from recollect.spec import SpecError
 from recollect.spec.output import written_whole
-from recollect.store.frames import field_columns, flat
+from recollect.store.frames import KEYS, field_columns, flat
 from recollect.train.spec import RunSpec
 
 RUNS = "runs.csv"
@@ -69,7 +69,7 @@ def kept(item: Item, scale: Scale, folder: Path) -> Evidence:
     text = text.loc[text["id"].isin(places)].sort_values("id", key=lambda ids: ids.map(places.__getitem__))
     found: dict[str, pd.DataFrame] = {"runs": _parsed(_with_all_fields(text, item.runs(scale)))}
     for which in item.needs:
-        path, (_, order) = folder / f"{which}.parquet", FRAMES[which]
+        path, order = folder / f"{which}.parquet", KEYS[FRAMES[which]]
         if not path.exists():
             continue
         frame = pd.read_parquet(path)

@@ -18,7 +18,7 @@ import yaml
 from recollect.figures.style import check_formats, save, style
 from recollect.papers import PAPERS
 from recollect.papers.item import Item, Paper, gather
-from recollect.papers.judge import ANSWERS, SCALES, Evidence, Scale, Verdict, distinct, judge
+from recollect.papers.judge import ANSWERS, SCALES, Evidence, Scale, Verdict, judge, one_per_claim
 from recollect.papers.kept import RUNS, keep, kept, kept_ids
 from recollect.spec import SpecError, digest, nearest
 from recollect.spec.output import written_whole
@@ -264,7 +264,7 @@ def _markdown(records: list[Record], paper: Paper) -> str:
 
 def _counts(records: list[Record]) -> dict[str, int]:
     """How many distinct claims got each answer; answers without a claim are left out."""
-    answers = [record["answer"] for record in distinct(records)]
+    answers = [record["answer"] for record in one_per_claim(records)]
     counts = {answer: answers.count(answer) for answer in dict.fromkeys([*ANSWERS, *answers])}
     return {answer: count for answer, count in counts.items() if count}
 

@@ -49,11 +49,11 @@ class Probe:
 
     mixer: str
     rules: list[Checked]
-    """What came of each rule."""
+    """The result of each rule."""
     outcome: Outcome | None = None
     """The runs; None where nothing was trained."""
     tasks: list[Compared] = field(default_factory=list)
-    """What came of each task."""
+    """The result of each task."""
     missed: list[str] = field(default_factory=list)
     """What was required and not reached."""
 
@@ -138,7 +138,7 @@ def probe(
         require: what the mixer must reach on every task and at every depth, as `window>=1,accuracy>=0.95`; what it misses is in
             the result's `missed`.
         train: whether to train, or to check the rules only.
-        on_rule: called with what came of each rule as soon as it is known.
+        on_rule: called with the result of each rule as soon as it is known.
         store: the results file.
         options: those of `recollect.run`: `executor`, `device`, `workers`, `cohort`, `progress` and others.
     """

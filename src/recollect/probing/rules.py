@@ -24,7 +24,7 @@ LONGEST = 1024
 
 @dataclass(frozen=True)
 class Checked:
-    """What came of one rule."""
+    """The result of checking one rule."""
 
     name: str
     outcome: Literal["holds", "note", "broken"]

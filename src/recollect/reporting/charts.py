@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from recollect.analysis.columns import is_share
 from recollect.spec import finite
 from recollect.views import VIEWS
 from recollect.views.base import Choice, Frames, View
-from recollect.views.draw import COLUMNS, HOVER, MANY, ROWS, is_cost, is_share, x_axis, y_axis
+from recollect.views.draw import COLUMNS, HOVER, MANY, ROWS, is_cost, x_axis, y_axis
 from recollect.views.fields import axes, groupings, lines_of, measures, value_text
 from recollect.views.frame import Frame
 from recollect.views.heatmap import order

@@ -15,7 +15,7 @@ SIGNS = {
 
 
 def short(value: Any) -> str:
-    """A value for people; not yet escaped."""
+    """A value in readable form; not yet escaped."""
     if value is None or value != value or value == "":
         return "–"
     if isinstance(value, bool):

@@ -61,7 +61,7 @@ def configurations_section(rows: list[dict[str, Any]], threshold: float, several
 
 
 def question(study: dict[str, Any]) -> str:
-    """What a study asked, and how many of its runs came to which end."""
+    """What a study asked, and how its runs ended."""
     counts = [(study["planned"], "runs, all ended" if study["planned"] == study["ended"] else "runs"),
               *((count, status) for status, count in study["statuses"].items()), (study["failed"], "failed"),
               (study["planned"] - study["ended"], "without a result")]  # fmt: skip

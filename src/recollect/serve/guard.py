@@ -1,5 +1,5 @@
-"""Who may ask: a browser on this machine, or one that has the token. A page of another site must not reach the server by a name
-that it has pointed here, so that a foreign Host header is refused."""
+"""Which requests are answered: those of a browser on this machine, and those with the token. A page of another site must not
+reach the server by a name that it has pointed here, so a foreign Host header is refused."""
 
 import hmac
 import ipaddress

@@ -192,7 +192,8 @@ class Live:
             return watched.kept[key]
 
     def _look(self, watched: _Watched) -> str:
-        """The store's version: what was kept is let go of where it has changed. One that takes long is looked at more rarely."""
+        """The store's version; where it has changed, what was read before is dropped. A store that takes long to read is checked
+        less often."""
         with self._lock:
             if time.monotonic() - watched.looked < min(PATIENCE * watched.took, LONGEST):
                 return watched.version

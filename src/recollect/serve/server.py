@@ -16,7 +16,7 @@ def serve(
     host: str = LOOPBACK,
     port: int = 8050,
     token: str = "",
-    tell: Callable[[str], None] = print,
+    say: Callable[[str], None] = print,
 ) -> None:
     """Serve a page over these stores until it is stopped. A `host` other than this machine needs a `token`; port 0: any."""
     try:
@@ -43,7 +43,7 @@ def serve(
     except (OSError, SystemExit) as error:
         raise SpecError(f"cannot listen on {host}:{port}: {error}; choose another --port") from None
     shown = f"[{host}]" if ":" in host else host
-    tell(f"Open http://{shown}:{server.server_port}/{f'?token={token}' if token else ''}  (Ctrl-C ends it)")
+    say(f"Open http://{shown}:{server.server_port}/{f'?token={token}' if token else ''}  (Ctrl-C ends it)")
     try:
         server.serve_forever()
     except KeyboardInterrupt:

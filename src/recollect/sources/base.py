@@ -1,6 +1,6 @@
-"""What a source states, as data: its training protocol, its models, and what it leaves unstated."""
+"""What a source states, as data: its models, and what it leaves unstated. Its file has its training, too: `protocol`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -35,8 +35,6 @@ class Source:
 
     name: str
     title: str
-    protocol: Callable[[AnyTask], Fields] | None = None
-    """The fields of `train` for a task."""
     presets: Mapping[str, Fields] = field(default_factory=dict)
     """The fields of `model` for each of its models by name."""
     sized: str = ""

@@ -27,6 +27,5 @@ NGRAM = (
 SOURCE = Source(
     "jelassi2024",
     "Jelassi et al., Repeat after me: Transformers are better than state space models at copying",
-    protocol,
     unknown=tuple(dict.fromkeys((*COPYING, *NGRAM))),
 )

@@ -21,6 +21,4 @@ _UNKNOWN = (
         "how operations are drawn",
     ),
 )
-SOURCE = Source(
-    "kimi2025", "Kimi Team, Kimi Linear: an expressive, efficient attention architecture", protocol, unknown=_UNKNOWN
-)
+SOURCE = Source("kimi2025", "Kimi Team, Kimi Linear: an expressive, efficient attention architecture", unknown=_UNKNOWN)

@@ -23,6 +23,5 @@ _UNKNOWN = (
 SOURCE = Source(
     "mad2024",
     "Poli et al., Mechanistic design and scaling of hybrid architectures (MAD)",
-    protocol,
     unknown=_UNKNOWN,
 )

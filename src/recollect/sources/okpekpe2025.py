@@ -37,7 +37,6 @@ _UNKNOWN = (
 SOURCE = Source(
     "okpekpe2025",
     "Okpekpe & Orvieto, Revisiting associative recall in modern recurrent models",
-    protocol,
     sized="okpekpe",
     unknown=_UNKNOWN,
 )

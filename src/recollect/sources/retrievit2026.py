@@ -54,8 +54,7 @@ the counts say. RoPE and NoPE are one row there."""
 SOURCE = Source(
     "retrievit2026",
     "Pantazopoulos et al., Retrievit: In-context Retrieval Capabilities of Transformers, State Space Models, and Hybrids",
-    protocol,
-    _models(),
+    presets=_models(),
     unknown=(
         Unknown("train.decay", "matrices", "which parameters decay", short="which parameters decay (matrices)"),
         Unknown(

@@ -21,6 +21,5 @@ _UNKNOWN = (
 SOURCE = Source(
     "statetracking2025",
     "Grazzi et al., Unlocking state tracking through negative eigenvalues; Siems et al., DeltaProduct",
-    protocol,
     unknown=_UNKNOWN,
 )

@@ -16,5 +16,4 @@ def protocol(task: AnyTask) -> Fields:
 SOURCE = Source(
     "zoology2024",
     "Arora et al., Zoology: measuring and improving recall (and the Based paper's trade-off)",
-    protocol,
 )

@@ -97,7 +97,7 @@ def how_it_ended(process: SpawnProcess) -> str:
 
 
 def be_worker() -> None:
-    """Say that another process, perhaps on another machine, notices when this one ends."""
+    """Record that another process, perhaps on another machine, notices when this one ends."""
     global _worker_of_another
     _worker_of_another = True
 

@@ -29,13 +29,13 @@ written: set[Path] = set()
 """The files of what this process has defined, and so executed, itself."""
 
 
-def write_cell(thing: Any, folder: Path = CELLS) -> Path:
+def write_cell(thing: Any) -> Path:
     """The file of a class or function that a notebook or script defines; written if it does not exist yet."""
     text = cell_text(thing)
-    path = folder / f"{thing.__qualname__.partition('.')[0]}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.py"
+    path = CELLS / f"{thing.__qualname__.partition('.')[0]}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.py"
     try:
         if not path.is_file():
-            folder.mkdir(parents=True, exist_ok=True)
+            CELLS.mkdir(parents=True, exist_ok=True)
             draft = path.with_suffix(f".{os.getpid()}.draft")
             draft.write_text(text, encoding="utf-8")
             draft.replace(path)

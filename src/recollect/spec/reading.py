@@ -1,4 +1,4 @@
-"""YAML as plain data. What a person cannot have meant is refused before anything is made of it."""
+"""YAML as plain data; text that cannot have been meant is refused before it is used."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ from functools import reduce
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
-from recollect.spec.cells import CELLS, cell_text, write_cell
+from recollect.spec.cells import cell_text, write_cell
 from recollect.spec.definitions import MAIN
 from recollect.spec.errors import SpecError, nearest
 from recollect.spec.files import file_of, load_file, loaded_files, try_import
@@ -65,11 +65,11 @@ def load(reference: str) -> Any:
         raise SpecError(f"{reference}: {place} has no {name!r}; {choices}") from None
 
 
-def reference(thing: Thing, cells: Path = CELLS) -> str:
+def reference(thing: Thing) -> str:
     """The name by which `load` finds a class or function, in another process too.
 
     What was loaded from a file is `file.py:Name`, relative to the working directory where it lies below it; what a notebook cell
-    or a script defines is written to a file in `cells` and found there; all else is `module:Name`.
+    or a script defines is written to a file and found there; all else is `module:Name`.
     """
     module, name = thing.__module__, thing.__qualname__
     if "<locals>" in name:
@@ -78,7 +78,7 @@ def reference(thing: Thing, cells: Path = CELLS) -> str:
             "at the top level of a file or of a notebook cell"
         )
     if module in MAIN:
-        return f"{write_cell(thing, cells).as_posix()}:{name}"
+        return f"{write_cell(thing).as_posix()}:{name}"
     path = file_of(module)
     return f"{module if path is None else shown(path)}:{name}"
 

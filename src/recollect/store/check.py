@@ -22,7 +22,7 @@ SHOWN = 5
 
 
 class Finding(NamedTuple):
-    """What one check came to."""
+    """The result of one check."""
 
     what: str
     """What was looked at."""

@@ -79,8 +79,8 @@ def write_whole(path: Path, data: bytes) -> None:
 def _sync(folder: Path) -> None:
     """Make a rename last through a loss of power."""
     if hasattr(os, "O_DIRECTORY"):
-        place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(place)
+            os.fsync(descriptor)
         finally:
-            os.close(place)
+            os.close(descriptor)

@@ -32,8 +32,6 @@ _RUN = ("lr", "seed")
 _RATE_AND_SEED = re.compile(r'"train":\{"lr":([^,}]+),"seed":(\d+),')
 """Both, as a specification starts with them."""
 _OUTCOMES = ("status", "step", "accuracy", "best_accuracy", "state_size", "parameters", "seconds")
-
-
 _NAMES = ("id", "model", "status", "step", "accuracy", "best_accuracy", "best_step", "final", "parameters", "state_size",
           "seconds", "device", "versions", "notes", "ended", "semantics", "spec")  # fmt: skip
 _UNFINISHED = """
@@ -187,6 +185,19 @@ def snapshots_frame(store: Store, study: str | None = None) -> pd.DataFrame:
         tables = {"input": None, "output": None} | safetensors.numpy.load(data)
         records.append({"run": run, "share": share, "step": step, **tables})
     return pd.DataFrame(records, columns=["run", "share", "step", "input", "output"])
+
+
+KEYS = {
+    runs_frame: ["id"], curves_frame: ["run", "step"], slices_frame: ["run", "step", "tag", "value"],
+    snapshots_frame: ["run", "share"],
+}  # fmt: skip
+"""The columns that identify a row of each frame."""
+
+
+def of_studies(read: Callable[..., pd.DataFrame], store: Store, studies: Sequence[str], **options: Any) -> pd.DataFrame:
+    """The frame that `read`, one of the functions above, gives for several studies; a row that several have is kept once."""
+    frames = [frame for study in studies if not (frame := read(store, study, **options)).empty]
+    return pd.concat(frames).drop_duplicates(KEYS[read], ignore_index=True) if frames else pd.DataFrame()
 
 
 def write(frame: pd.DataFrame, path: Path) -> None:

@@ -31,7 +31,7 @@ class Merged:
 
 
 def merge(here: Store, others: list[Path]) -> Merged:
-    """Bring what other stores have into one; each store comes whole or not at all."""
+    """Copy what other stores have into one; each is copied whole or not at all."""
     stores = [Store(path) for path in others]  # refuses what cannot be read before anything is written
     for other in stores:
         if here.path.exists() and other.path.resolve() == here.path.resolve():

@@ -110,15 +110,15 @@ def _file_held(path: Path, real: Path, holder: Path) -> Iterator[None]:
     import fcntl
 
     with write_errors(real):
-        place = os.open(real, os.O_RDONLY)
+        descriptor = os.open(real, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise _busy(path, holder) from None
         yield
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 def _busy(path: Path, holder: Path) -> StoreBusy:

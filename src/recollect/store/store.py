@@ -1,8 +1,8 @@
 """Where results are kept: one SQLite file, written by one process at a time. The file is the truth.
 
-A run's row appears when the run has ended, with its curve and slices, in one transaction: what is there is whole. What was
-measured of runs that have not ended is in tables of its own, for those who watch. Reading takes no lock and changes nothing, so
-that a store of an older version can also be read where it cannot be written.
+A run's row appears when the run has ended, with its curve and slices, in one transaction: a row that exists is
+complete. Measurements of runs that have not ended are in tables of their own. Reading takes no lock and changes nothing, so that
+a store of an older version can also be read where it cannot be written.
 """
 
 import re
@@ -27,7 +27,7 @@ _ENDINGS = ("", "-wal", "-shm", "-journal", ".lock", ".holder", ".draft", ".chec
 
 
 class Store:
-    """A results file. Reading needs no lock; writing happens inside `writing()`."""
+    """A results file. Writing happens inside `writing()`."""
 
     def __init__(self, path: str | Path, create: bool = False):
         self.path = Path(path)
@@ -46,13 +46,13 @@ class Store:
             raise StoreError(f"cannot put a store at {self.path}: it is a folder; name a file in it")
         if self.path.exists() and not self.path.is_file():
             raise StoreError(f"{self.path} is not a file, but a device or a pipe; name another with --store")
-        if self._there:
+        if self._exists:
             with self._reading():
                 pass  # refuses what is no store, or one of a newer version
 
     @property
     def checkpoints(self) -> Path:
-        """The folder of snapshots that belongs to this store: whoever moves the one moves the other."""
+        """The folder of this store's snapshots, which must be moved with it."""
         return self._beside(".checkpoints")
 
     @property
@@ -67,11 +67,11 @@ class Store:
 
     def studies(self) -> dict[str, list[str]]:
         """The ids of each study's runs, in order."""
-        found: dict[str, list[str]] = {name: [] for (name,) in self._query("SELECT name FROM studies ORDER BY rowid")}
+        ids: dict[str, list[str]] = {name: [] for (name,) in self._query("SELECT name FROM studies ORDER BY rowid")}
         for study, run in self._query("SELECT study, run FROM study_runs ORDER BY study, place"):
-            if study in found:  # else of a damaged store, as `recollect check` says
-                found[study].append(run)
-        return found
+            if study in ids:  # else of a damaged store, as `recollect check` says
+                ids[study].append(run)
+        return ids
 
     def study_source(self, name: str) -> str:
         """The file of a study, as YAML; a name that the store does not know is refused with the nearest that it does."""
@@ -91,8 +91,8 @@ class Store:
 
     def precisions(self, study: str) -> set[str]:
         """The precisions in which the runs of a study that have ended were trained."""
-        of = "SELECT DISTINCT json_extract(spec, '$.train.precision') FROM runs JOIN study_runs ON run = id WHERE study = ?"
-        return {precision or "float32" for (precision,) in self._query(of, [study])}
+        sql = "SELECT DISTINCT json_extract(spec, '$.train.precision') FROM runs JOIN study_runs ON run = id WHERE study = ?"
+        return {precision or "float32" for (precision,) in self._query(sql, [study])}
 
     def failures(self) -> list[Failure]:
         """Every attempt that failed, in order; a run may have ended since."""
@@ -100,8 +100,7 @@ class Store:
         return [Failure(*row) for row in rows]
 
     def failed(self) -> dict[str, Failure]:
-        """The last failure, without its traceback, of runs that failed for good: they are tried again only when that is asked
-        for."""
+        """The last failure, without its traceback, of runs that failed for good: they are tried again only on request."""
         rows = self._query("SELECT run, attempts, error, '', time FROM failed ORDER BY rowid")
         return {row[0]: Failure(*row) for row in rows}
 
@@ -131,7 +130,7 @@ class Store:
 
     def _query(self, sql: str, parameters: Iterable[Any] = ()) -> list[tuple]:
         """What a statement finds; nothing where the store has not been written yet. Only for this package: it is SQL."""
-        if not self._there:
+        if not self._exists:
             return []
         with self._reading() as connection:
             try:
@@ -170,11 +169,11 @@ class Store:
 
     def holder(self) -> str:
         """The process that writes to the store now, in words; empty where there is none. A killed one may still be named."""
-        place = self._beside(".holder")
-        return place.read_text().strip() if place.is_file() else ""
+        path = self._beside(".holder")
+        return path.read_text().strip() if path.is_file() else ""
 
     @property
-    def _there(self) -> bool:
+    def _exists(self) -> bool:
         return self.path.exists() and self.path.stat().st_size > 0
 
     @contextmanager
@@ -188,11 +187,11 @@ class Store:
     def _schema(self, connection: sqlite3.Connection) -> int:
         """The store's schema, which this version must know, with all of its tables: a view in place of one may never end."""
         connection.execute("PRAGMA trusted_schema = OFF")
-        row, found = None, {}
+        row, kinds = None, {}
         try:
-            made = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()
-            found = {name: kind for name, kind, sql in made if not str(sql).upper().startswith("CREATE VIRTUAL")}
-            if found.get("meta") == "table":
+            tables = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()
+            kinds = {name: kind for name, kind, sql in tables if not str(sql).upper().startswith("CREATE VIRTUAL")}
+            if kinds.get("meta") == "table":
                 row = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorname != "SQLITE_NOTADB":
@@ -206,7 +205,7 @@ class Store:
             raise StoreError(
                 f"{self.path} has schema {version}, and this version of recollect reads schemas up to {SCHEMA}; upgrade recollect"
             )
-        if lacking := sorted(name for name in tables_of(version) if found.get(name) != "table"):
+        if lacking := sorted(name for name in tables_of(version) if kinds.get(name) != "table"):
             raise StoreError(
                 f"{self.path} is damaged: it has no table {', '.join(lacking)}; `recollect repair` saves the rest"
             )
@@ -229,7 +228,7 @@ class Store:
 
     def _create(self) -> None:
         """Make the file unless it is there, under another name first, so that one without its tables is never seen."""
-        if self._there:
+        if self._exists:
             return
         with write_errors(self.path):
             draft = self._beside(".draft")

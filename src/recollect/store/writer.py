@@ -75,8 +75,8 @@ class Writer:
         with self.transaction() as db:
             same = db.execute("SELECT name FROM studies WHERE name = ? AND source = ?", (study, source)).fetchall()
             trained = "SELECT id FROM runs UNION SELECT run FROM training"  # what has only failed is nothing to keep
-            of_study = db.execute(f"SELECT run FROM study_runs WHERE study = ? AND run IN ({trained})", (study,))
-            if same or {run for (run,) in of_study} <= set(runs):
+            runs_of_study = db.execute(f"SELECT run FROM study_runs WHERE study = ? AND run IN ({trained})", (study,))
+            if same or {run for (run,) in runs_of_study} <= set(runs):
                 return ""
             taken = {name for (name,) in db.execute("SELECT name FROM studies")}
             name = next(new for i in itertools.count(1) if (new := f"{study[:74]}.{i}") not in taken)

@@ -1,7 +1,6 @@
-"""What became of some studies: counts, tables, pictures, a report. It displays as a table in a notebook."""
+"""The results of some studies: counts, tables, pictures, a report. It displays as a table in a notebook."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -40,7 +39,7 @@ class Outcome:
     failed: dict[str, str] = field(default_factory=dict)
     """Runs that failed for good, now or before: id and error."""
     searches: dict[str, Searched] = field(default_factory=dict)
-    """What the search of each study that has one came to."""
+    """The result of each study's search, where it has one."""
     left: tuple[str, ...] = ()
     """Those of the failed runs that had failed before, and were not tried again."""
 
@@ -56,7 +55,7 @@ class Outcome:
 
     def results(self, columns: Literal["varying", "all"] = "varying") -> pd.DataFrame:
         """One row per run: `varying` has the fields in which the runs differ, `all` has every field."""
-        return self._of_all(lambda store, name: frames.runs_frame(store, name, columns), ["id"])
+        return frames.of_studies(frames.runs_frame, self.store, self.names, columns=columns)
 
     def windows(self, threshold: float | None = None) -> pd.DataFrame:
         """One row per configuration: its learning-rate window, its best rate, and how both vary with the seeds."""
@@ -70,11 +69,11 @@ class Outcome:
 
     def curves(self) -> pd.DataFrame:
         """One row per run and measurement."""
-        return self._of_all(frames.curves_frame, ["run", "step"])
+        return frames.of_studies(frames.curves_frame, self.store, self.names)
 
     def slices(self) -> pd.DataFrame:
         """One row per run, measurement, tag and value of the tag."""
-        return self._of_all(frames.slices_frame, ["run", "step", "tag", "value"])
+        return frames.of_studies(frames.slices_frame, self.store, self.names)
 
     def plot(self, view: str = "window", title: str = "", theme: str = "light", **choices: Any) -> "go.Figure":
         """A chart as a Plotly figure, which a notebook shows: `window`, `curves`, `scaling`, `heatmap`, `tags`, `parallel`,
@@ -102,11 +101,6 @@ class Outcome:
         from recollect.reporting import report
 
         return report(self.store, self.names, to)
-
-    def _of_all(self, make: Callable[[Store, str], pd.DataFrame], key: list[str]) -> pd.DataFrame:
-        """A frame of every study, a row that several have kept once."""
-        found = [frame for name in self.names if not (frame := make(self.store, name)).empty]
-        return pd.concat(found, ignore_index=True).drop_duplicates(key, ignore_index=True) if found else pd.DataFrame()
 
     def __repr__(self) -> str:
         trained = ", ".join(f"{count} {status}" for status, count in sorted(self.ended.items())) or "none trained now"

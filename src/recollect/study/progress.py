@@ -17,7 +17,7 @@ from recollect.train.spec import RunSpec
 
 _LINES, _UPDATES = 10.0, 0.5
 """Seconds between plain lines, and between updates of a notebook."""
-_MEANT = 0.02
+_MEANINGFUL = 0.02
 """The share of the work after which an estimate of the time left is useful."""
 
 
@@ -135,7 +135,7 @@ class Progress(Sink):
             return ""
         began, before = self.first
         elapsed, done = time.monotonic() - began, before - self.work_left
-        if done < _MEANT * self.work or elapsed < _LINES:
+        if done < _MEANINGFUL * self.work or elapsed < _LINES:
             return ""
         return f"about {_clock(elapsed * self.work_left / done)} left"
 

@@ -53,16 +53,16 @@ class Grid:
         """The runs that the study's search will probably ask for later, the most probable first."""
         search = self.study.strategy
         shares = search.likely(self.runs, accuracy) if search else {}
-        found = [run for run in self.runs if run.id in shares and run.id not in accuracy and run.id not in failed]
-        return sorted(found, key=lambda run: -shares[run.id])
+        likely = [run for run in self.runs if run.id in shares and run.id not in accuracy and run.id not in failed]
+        return sorted(likely, key=lambda run: -shares[run.id])
 
     def searched(self, search: Search, store: Store, failed: Collection[str], before: Collection[str]) -> Searched:
-        """What the study's search came to; `before`: the runs that the store had when it began."""
+        """The result of the study's search; `before`: the runs that the store had when it began."""
         accuracy = store.accuracies()
-        asked, found = search.wanted(self.runs, accuracy, failed), search.found(self.runs, accuracy)
-        share = f"{len(asked)} of {len(self.runs)} runs ({len(asked) / len(self.runs):.0%})"
-        reused = sum(run.id in before for run in asked)
-        return Searched(found, asked, reused, len(self.runs), f"{search.describe(found)}, {share}")
+        wanted, results = search.wanted(self.runs, accuracy, failed), search.found(self.runs, accuracy)
+        share = f"{len(wanted)} of {len(self.runs)} runs ({len(wanted) / len(self.runs):.0%})"
+        reused = sum(run.id in before for run in wanted)
+        return Searched(results, wanted, reused, len(self.runs), f"{search.describe(results)}, {share}")
 
 
 def expand(
@@ -72,13 +72,13 @@ def expand(
 ) -> list[Grid]:
     """Studies with their runs; each grid is expanded once. `precision` gives that of a study which leaves it to the device."""
     listed = [studies] if isinstance(studies, Study) else list(studies)
-    for name, times in Counter(one.study.name if isinstance(one, Grid) else one.name for one in listed).items():
+    for name, times in Counter(item.study.name if isinstance(item, Grid) else item.name for item in listed).items():
         if times > 1:
             raise SpecError(f"{times} studies are called {name!r}; give each a name of its own")
     for study in listed:
         if isinstance(study, Study):
             study.check_size(allow_many)
-    return [one if isinstance(one, Grid) else Grid(one, one.runs(precision(one))) for one in listed]
+    return [item if isinstance(item, Grid) else Grid(item, item.runs(precision(item))) for item in listed]
 
 
 def run(
@@ -125,53 +125,56 @@ def run(
         allow_many: whether a grid of more than a million runs is meant.
     """
     listed = [studies] if isinstance(studies, Study) else list(studies)
-    for one in listed:
-        if not isinstance(one, Study | Grid):
+    for study in listed:
+        if not isinstance(study, Study | Grid):
             raise SpecError(
                 f"expected a Study, got {studies!r}: Study.load(path) reads a file, Study(**fields) takes a mapping"
             )
     for name, number in {"workers": workers, "cohort": cohort, "stop_after": stop_after, "timeout": timeout}.items():
         if number < 0:
             raise SpecError(f"{name} {number}: expected a number that is not negative")
-    kept = store if isinstance(store, Store) else Store(store, create=True)
-    kind = EXECUTORS.find(executor) if isinstance(executor, str) else type(executor)
-    asked_for = Resources(
+    opened = store if isinstance(store, Store) else Store(store, create=True)
+    executor_class = EXECUTORS.find(executor) if isinstance(executor, str) else type(executor)
+    resources = Resources(
         device=device if isinstance(executor, str) else executor.device, workers=workers, checkpoint_every=checkpoint_every,
-        timeout=timeout, keep_weights=keep_weights, folder=kept.path.with_name(kept.path.name + ".jobs"), options=options or {},
+        timeout=timeout, keep_weights=keep_weights, folder=opened.path.with_name(opened.path.name + ".jobs"),
+        options=options or {},
     )  # fmt: skip
     reasons: dict[str, None] = {}
 
     def precision(study: Study) -> str:
-        chosen, why = chosen_precision(study, kept, kind.has_bfloat16(asked_for))
+        chosen, why = chosen_precision(study, opened, executor_class.has_bfloat16(resources))
         reasons.update({why: None} if why else {})
         return chosen
 
     grids = expand(listed, allow_many, precision)
     for grid in grids:
-        kept.refuse_name(grid.study.name)
-    shown = [progress] if isinstance(progress, Progress) else [Progress()] if progress else []
+        opened.refuse_name(grid.study.name)
+    displays = [progress] if isinstance(progress, Progress) else [Progress()] if progress else []
     with ExitStack() as stack:
         runs = distinct([grid.runs for grid in grids])
         if isinstance(executor, str):
-            done = kept.done()
+            done = opened.done()
             pending = [run for run in runs if run.id not in done]
-            executor = stack.enter_context(kind.start(replace(asked_for, runs=pending)))
-        watching = stack.enter_context(Sinks([*shown, *sinks]))
-        for one in shown:
-            one.device = executor.device
-            one.where = f"on {executor.device} in {named_precisions(runs)}{''.join(reasons)}, results in {kept.path}"
-        writer = stack.enter_context(kept.writing())
+            executor = stack.enter_context(executor_class.start(replace(resources, runs=pending)))
+        watching = stack.enter_context(Sinks([*displays, *sinks]))
+        for display in displays:
+            display.device = executor.device
+            display.where = (
+                f"on {executor.device} in {named_precisions(runs)}{''.join(reasons)}, results in {opened.path}"
+            )
+        writer = stack.enter_context(opened.writing())
         stop = stack.enter_context(StopRequest(stop_after))
-        return _run(grids, kept, writer, executor, watching, stop, cohort, attempts, retry)
+        return _run(grids, opened, writer, executor, watching, stop, cohort, attempts, retry)
 
 
 def _set_aside(grids: Sequence[Grid], writer: Writer) -> Iterator[str]:
     """Keep studies of the same names with other runs under names of their own; a note for each."""
     for grid in grids:
-        if kept := writer.set_aside(grid.study.name, grid.study.to_yaml(), {run.id for run in grid.runs}):
+        if new_name := writer.set_aside(grid.study.name, grid.study.to_yaml(), {run.id for run in grid.runs}):
             yield (
-                f"the store had another study {grid.study.name}: it is called {kept} now, and keeps its runs (recollect results "
-                f"{kept}; recollect remove {kept})"
+                f"the store had another study {grid.study.name}: it is called {new_name} now, and keeps its runs (recollect "
+                f"results {new_name}; recollect remove {new_name})"
             )
 
 
@@ -182,8 +185,8 @@ def _repeated(runs: Sequence[RunSpec]) -> Iterator[str]:
     for task, (kind, train) in trained.items():
         rows = train.train_rows or train.total_steps * train.batch
         if (share := _seen_share(task, rows)) > SEEN:
-            known = f"{share:.0%} of the test rows of {kind} are among the {rows:,} training rows"
-            yield f"{known}: what looks like recall may be memorisation"
+            finding = f"{share:.0%} of the test rows of {kind} are among the {rows:,} training rows"
+            yield f"{finding}: what looks like recall may be memorisation"
 
 
 @cache
@@ -223,7 +226,7 @@ def _run(
             writer.add_study(grid.study.name, grid.study.to_yaml(), runs)
         runs = distinct(wanted)
         pending = trainer.left(runs, accuracy)
-        sinks.begin({grid.study.name: found for grid, found in zip(grids, wanted, strict=True)}, set(accuracy))
+        sinks.begin({grid.study.name: asked for grid, asked in zip(grids, wanted, strict=True)}, set(accuracy))
         for text in (*notes, *_repeated(pending)):
             sinks.event([], Note(text))
         notes = []

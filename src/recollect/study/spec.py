@@ -141,16 +141,16 @@ class Study(Spec):
 
         `precision` is that of the runs for which the study gives none, or `auto`: the device decides it (study/precision.py).
         """
-        found: dict[str, RunSpec] = {}
+        runs: dict[str, RunSpec] = {}
         for grid in self._grids():
-            known: dict[Any, Any] = {}
+            checked: dict[Any, Any] = {}
             for point in unfold(grid):
-                run = self._run(point, precision, known)
+                run = self._run(point, precision, checked)
                 if not any(matches(run.model_dump(mode="json"), conditions) for conditions in self.exclude):
-                    found.setdefault(run.id, run)
-        if not found:
+                    runs.setdefault(run.id, run)
+        if not runs:
             raise SpecError(f"study {self.name!r}: the exclusions leave no runs")
-        return list(found.values())
+        return list(runs.values())
 
     def run(
         self,
@@ -186,27 +186,27 @@ class Study(Spec):
         inside = any(isinstance(train, Mapping) and path.removeprefix("train.") in train for train in trains)
         return inside or any(path in group for group in self.zip)
 
-    def _run(self, point: dict[str, Any], precision: str, known: dict[Any, Any]) -> RunSpec:
-        """The run at a point. The points of a grid share their parts, which are the same objects: `known` has the parts of
+    def _run(self, point: dict[str, Any], precision: str, checked: dict[Any, Any]) -> RunSpec:
+        """The run at a point. The points of a grid share their parts, which are the same objects: `checked` has the parts of
         earlier runs by the ids of these objects, so that a part is checked once and not once per run."""
         for part in ("model", "train"):
             if not isinstance(point[part], Mapping):
                 raise SpecError(f"study {self.name!r}: {part}: expected a mapping, got {point[part]!r}")
         keys: dict[str, Any] = {part: (part, id(value)) for part, value in point.items()}
         keys["train"] = *keys["train"], keys["task"]  # a protocol depends on the task
-        given = {part: known.get(key, point[part]) for part, key in keys.items()}
+        given = {part: checked.get(key, point[part]) for part, key in keys.items()}
         try:
             given["task"] = as_task(given["task"])
-            if keys["model"] not in known:
+            if keys["model"] not in checked:
                 given["model"] = with_preset(point["model"])
-            if keys["train"] not in known:
+            if keys["train"] not in checked:
                 given["train"] = with_protocol(point["train"], given["task"])
                 if given["train"].get("precision", "auto") == "auto":
                     given["train"]["precision"] = precision
             run = RunSpec(**given)
         except SpecError as error:
             raise SpecError(f"study {self.name!r}: {error}") from None
-        known.update({key: getattr(run, part) for part, key in keys.items()})
+        checked.update({key: getattr(run, part) for part, key in keys.items()})
         return run
 
 

@@ -61,7 +61,7 @@ class Trainer:
         self.shown: set[str] = set()  # notes of results and warnings that have been shown
 
     def train(self, pending: list[RunSpec], size: int, done: Collection[str] = ()) -> None:
-        """Train these runs, or as far as they come before an end is asked for; those that share a snapshot go on together.
+        """Train these runs until all have ended or a stop is requested; runs that share a snapshot continue together.
         `done` are the ids of all runs that have ended."""
         resumed = self.executor.resume(pending, done)
         taken = {run.id for job in resumed for run in job.runs}
@@ -87,7 +87,7 @@ class Trainer:
                 fault_point("message: submitted")
                 self.begun.update(run.id for run in job.runs)
                 running += 1
-            if not running:  # an end was asked for just now
+            if not running:  # a stop was requested just now
                 continue
             job, report = self.executor.next()
             fault_point("message: received")

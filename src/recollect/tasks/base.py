@@ -56,14 +56,14 @@ class Batch:
 
     @classmethod
     def padded(
-        cls, tokens: Tensor, positions: Tensor, answers: Tensor, trained: Tensor, tags: dict[str, Tensor], **own: Tensor
-    ) -> "Batch":
-        """Rows with different numbers of answers: those that are not `trained` become padding. `own` are the other fields."""
-        own = {"query": positions.where(trained, -1), **own}
-        if "source" in own:
-            own["source"] = own["source"].where(trained, -1)
+        cls, tokens: Tensor, positions: Tensor, answers: Tensor, trained: Tensor, tags: dict[str, Tensor], **others: Tensor
+    ) -> "Batch":  # fmt: skip
+        """Rows with different numbers of answers: those that are not `trained` become padding. `others` are the other fields."""
+        others = {"query": positions.where(trained, -1), **others}
+        if "source" in others:
+            others["source"] = others["source"].where(trained, -1)
         tags = {name: tag.where(trained, -1) for name, tag in tags.items()}
-        return cls(tokens, positions.where(trained, 0), answers.where(trained, 0), trained=trained, tags=tags, **own)
+        return cls(tokens, positions.where(trained, 0), answers.where(trained, 0), trained=trained, tags=tags, **others)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         """The same batch with `change` applied to every tensor."""
@@ -100,8 +100,8 @@ class Task(Spec):
     def _with_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # `kind` equals its default, so a dump without defaults would lose which task this is; and a task of the user's
         # own carries a hash of its file, so that an edited file gives new runs
-        own = not type(self).__module__.startswith("recollect.")
-        source = {"source": source_digest(type(self))} if own else {}
+        from_user = not type(self).__module__.startswith("recollect.")
+        source = {"source": source_digest(type(self))} if from_user else {}
         return {"kind": self.kind, **handler(self), **source}
 
     @model_validator(mode="after")

@@ -97,9 +97,10 @@ class Cohort:
         return Inputs(tensors, drops, step + 1, self.spec.rate_factor(step))
 
     def _step(self, inputs: Inputs) -> None:
-        for members, found in self.gradients(inputs):
-            self.move(members, found, inputs)
-            columns = torch.stack([torch.ones_like(found.losses), found.losses, found.hits, found.norms], dim=1)
+        for members, gradients in self.gradients(inputs):
+            self.move(members, gradients, inputs)
+            steps = torch.ones_like(gradients.losses)
+            columns = torch.stack([steps, gradients.losses, gradients.hits, gradients.norms], dim=1)
             members.sums += columns.to(members.sums.dtype)  # averaged later, without waiting for the device now
 
     def gradients(self, inputs: Inputs) -> Iterator[tuple[Members, Gradients]]:
@@ -115,11 +116,11 @@ class Cohort:
             else:
                 yield self.members, together
                 return
-        for i, one in enumerate(self.members.each()):
-            alone = self._alone(one, inputs, i)  # a model that fails in any case raises its own error here
+        for i, member in enumerate(self.members.each()):
+            alone = self._alone(member, inputs, i)  # a model that fails in any case raises its own error here
             if failed and i == 0:
                 self._note(f"cannot be batched ({_first_line(failed)}); its members train one after another")
-            yield one, alone
+            yield member, alone
 
     def _together(self, inputs: Inputs) -> Gradients:
         rows = [x[self.members.seed_of] for x in inputs.rows]  # each (places, batch, ..)
@@ -130,31 +131,31 @@ class Cohort:
             grads = torch.autograd.grad(losses.sum(), list(params.values()), materialize_grads=True)
         return Gradients(losses.detach(), hits, _norms(grads), dict(zip(params, grads, strict=True)))
 
-    def _alone(self, one: Members, inputs: Inputs, i: int) -> Gradients:
-        rows = [x[one.seed_of[0]] for x in inputs.rows]  # each (batch, ..)
-        params = {name: p[0].detach().requires_grad_() for name, p in one.params.items()}
+    def _alone(self, member: Members, inputs: Inputs, i: int) -> Gradients:
+        rows = [x[member.seed_of[0]] for x in inputs.rows]  # each (batch, ..)
+        params = {name: p[0].detach().requires_grad_() for name, p in member.params.items()}
         with self.arithmetic():
             with self.autocast():
-                loss, hits = self._loss(params, inputs.drops[i], *rows, *(x[0] for x in _z_loss(one)))
+                loss, hits = self._loss(params, inputs.drops[i], *rows, *(x[0] for x in _z_loss(member)))
             grads = torch.autograd.grad(loss, list(params.values()), materialize_grads=True)
         norm = nn.utils.get_total_norm(grads)
         named = {name: g[None] for name, g in zip(params, grads, strict=True)}
         return Gradients(loss.detach()[None], hits[None], norm[None], named)
 
     @torch.no_grad()
-    def move(self, members: Members, found: Gradients, inputs: Inputs) -> None:
+    def move(self, members: Members, gradients: Gradients, inputs: Inputs) -> None:
         """Take the optimiser's step of some members, in place."""
-        optimiser, grads = members.optimiser, found.grads
-        clip = members.clip(found.norms)
+        optimiser, grads = members.optimiser, gradients.grads
+        clip = members.clip(gradients.norms)
         if members.clips and not optimiser.clips_itself:
-            rounded = clip.to(found.norms.dtype)  # once for all of them
+            rounded = clip.to(gradients.norms.dtype)  # once for all of them
             grads = {name: g * shaped(rounded, g) for name, g in grads.items()}
         groups = members.groups(inputs.factor, clip if optimiser.clips_itself else None)
         with self.arithmetic():
             optimiser.step(members.params, grads, members.state, groups, inputs.number)
 
     def compile(self, backend: str = BACKEND) -> None:
-        """From now on run forward and backward as compiled code, for as many members as there are."""
+        """Compile forward and backward, for the present number of members."""
         if self.vmapped:
             self.compiled = torch.compile(vmap(self._loss), dynamic=False, backend=backend)
             self.replay = Replay(self._step, self.device)
@@ -162,12 +163,12 @@ class Cohort:
     def keep(self, stay: list[int], compiled_anew: bool = True) -> None:
         """Keep these runs only. A compiled cohort keeps its number of rows, or, where it may be compiled again, until half of
         them are free."""
-        taken = self.members.places if self.compiled is not None else 0
-        wanted = places(len(stay), taken) if compiled_anew else taken
-        if len(stay) == len(self) and wanted == taken:
+        rows_now = self.members.places if self.compiled is not None else 0
+        rows = places(len(stay), rows_now) if compiled_anew else rows_now
+        if len(stay) == len(self) and rows == rows_now:
             return
         self.records.keep(stay)
-        self.members.select(stay, wanted)
+        self.members.select(stay, rows)
         self.replay = Replay(self._step, self.device)  # the old one's tensors are gone
 
     @cached_property
@@ -176,7 +177,7 @@ class Cohort:
         return EvaluationRows(self.task.for_test(), self.members.seeds, "valid", self.spec.eval_rows)
 
     def measures(self, rows: EvaluationRows, runs: Sequence[int], sliced: bool) -> Measures:
-        """Measure some runs."""
+        """Loss and accuracy of some runs."""
         index = self.members.rows(runs)
         params = {name: p[index] for name, p in self.members.evaluated().items()}
 
@@ -185,8 +186,8 @@ class Cohort:
                 return self._logits(params, tokens, positions)
 
         with self.arithmetic():
-            found = measure(forward, rows, self.members.seed_of[index], sliced)
-        return found.of_first(len(runs))
+            measures = measure(forward, rows, self.members.seed_of[index], sliced)
+        return measures.of_first(len(runs))
 
     def _losses(self, *stacked) -> tuple[Tensor, Tensor]:
         """Every member's loss and share of right answers."""
@@ -213,18 +214,20 @@ class Cohort:
     def _logits(self, params: Parameters, tokens: Tensor, positions: Tensor) -> Tensor:
         """Every member's logits: at once under vmap, or one after another where a model cannot be batched."""
 
-        def one(own: Parameters, tokens: Tensor, positions: Tensor) -> Tensor:
-            return functional_call(self.model, self._rounded(own), (tokens, positions))
+        def of_member(params: Parameters, tokens: Tensor, positions: Tensor) -> Tensor:
+            return functional_call(self.model, self._rounded(params), (tokens, positions))
 
         if self.vmapped:
             try:
-                return vmap(one)(params, tokens, positions)
+                return vmap(of_member)(params, tokens, positions)
             except (RuntimeError, ValueError, TypeError) as error:
                 if out_of_memory(error):
                     raise
                 self.vmapped = False
         members = range(len(tokens))
-        return torch.stack([one({name: p[i] for name, p in params.items()}, tokens[i], positions[i]) for i in members])
+        return torch.stack(
+            [of_member({name: p[i] for name, p in params.items()}, tokens[i], positions[i]) for i in members]
+        )
 
     def _note(self, what: str) -> None:
         note = f"{self.runs[0].model.title} {what}"

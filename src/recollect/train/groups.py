@@ -105,8 +105,8 @@ def split(groups: str | Mapping[str, Factors], names: Sequence[str]) -> list[tup
             if name in owner:
                 raise SpecError(f"groups: {owner[name]!r} and {pattern!r} overlap: both match {name}")
             owner[name] = pattern
-    found = [(pattern, [name for name in names if owner.get(name, "") == pattern]) for pattern in ("", *owner.values())]
-    return [(pattern, matched) for pattern, matched in dict(found).items() if matched]
+    parts = [(pattern, [name for name in names if owner.get(name, "") == pattern]) for pattern in ("", *owner.values())]
+    return [(pattern, matched) for pattern, matched in dict(parts).items() if matched]
 
 
 def factors_of(

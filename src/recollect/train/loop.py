@@ -51,7 +51,7 @@ def train(
                 step_seconds = (time.monotonic() - since) / spec.cadence
                 endings = endings_of(cohort, accuracy, last)
                 ids = [run.id for run in cohort.runs]
-                points = {run: curve[-1] for run, curve in zip(ids, cohort.records.curves, strict=True)}
+                points = {id: curve[-1] for id, curve in zip(ids, cohort.records.curves, strict=True)}
                 by_run = dict(zip(ids, accuracy, strict=True))
                 yield Measured(step + 1, spec.total_steps, by_run, len(endings), points, compilation.full_speed)
                 yield from results(cohort, endings, step + 1, weights)
@@ -68,14 +68,14 @@ def train(
 
 
 def measured(cohort: Cohort, step: int) -> list[float]:
-    """Measure everyone on validation rows, add a point to each curve, and return the headline accuracies."""
+    """Measure every member on validation rows, add a point to each curve, and return the headline accuracies."""
     spec, records = cohort.spec, cohort.records
-    found = cohort.measures(cohort.validation, range(len(cohort)), sliced=spec.slices == "always")
-    accuracy = found.accuracy(cohort.validation.task).tolist()
+    measures = cohort.measures(cohort.validation, range(len(cohort)), sliced=spec.slices == "always")
+    accuracy = measures.accuracy(cohort.validation.task).tolist()
     count, loss, hits, norm = cohort.members.sums[: len(cohort)].T
     columns = {
         "train_loss": loss / count, "train_accuracy": hits / count, "grad_norm": norm / count,
-        "test_loss": found.loss, "test_answers": found.answers, "test_rows": found.rows,
+        "test_loss": measures.loss, "test_answers": measures.answers, "test_rows": measures.rows,
         **cohort.model.measures(cohort.members.evaluated()),
     }  # fmt: skip
     values = {name: column.tolist() for name, column in columns.items()}
@@ -83,7 +83,7 @@ def measured(cohort: Cohort, step: int) -> list[float]:
     for i, run in enumerate(cohort.runs):
         point = {"step": step, "examples": step * spec.batch, "lr": run.train.lr * factor, "accuracy": accuracy[i]}
         records.curves[i].append(point | {name: column[i] for name, column in values.items()})
-        records.slices[i] += _slice_records(found, i, step)
+        records.slices[i] += _slice_records(measures, i, step)
     cohort.members.sums.zero_()
     records.charge()
     return accuracy
@@ -113,13 +113,15 @@ def results(cohort: Cohort, endings: dict[int, Ending], step: int, weights: bool
     finals: list[dict[str, float]] = [{"valid": records.curves[i][-1]["accuracy"]} for i in ending]
     for number, task in enumerate(cohort.runs[0].all_tests):
         rows = EvaluationRows(task, cohort.members.seeds, "test", cohort.spec.test_rows)
-        found = cohort.measures(rows, ending, sliced=True)
+        measures = cohort.measures(rows, ending, sliced=True)
         prefix = f"tests.{number - 1}." if number else ""
-        columns = {"loss": found.loss, "accuracy": found.accuracy(task), "answers": found.answers, "rows": found.rows}
+        columns = {
+            "loss": measures.loss, "accuracy": measures.accuracy(task), "answers": measures.answers, "rows": measures.rows,
+        }  # fmt: skip
         values = {prefix + name: column.tolist() for name, column in columns.items()}
-        for place, i in enumerate(ending):
-            finals[place] |= {name: column[place] for name, column in values.items()}
-            records.slices[i] += _slice_records(found, place, step, prefix)
+        for row, i in enumerate(ending):
+            finals[row] |= {name: column[row] for name, column in values.items()}
+            records.slices[i] += _slice_records(measures, row, step, prefix)
     records.charge()
     params = cohort.members.evaluated()
     for final, (i, status) in zip(finals, endings.items(), strict=True):
@@ -131,13 +133,13 @@ def results(cohort: Cohort, endings: dict[int, Ending], step: int, weights: bool
         )  # fmt: skip
 
 
-def _slice_records(found: Measures, member: int, step: int, prefix: str = "") -> list[dict]:
+def _slice_records(measures: Measures, member: int, step: int, prefix: str = "") -> list[dict]:
     records = []
-    for tag, (counted, right) in found.slices.items():
-        seen = counted[member].nonzero()[:, 0].tolist()
+    for tag, (counted, right) in measures.slices.items():
+        values = counted[member].nonzero()[:, 0].tolist()
         records.append(
-            {"step": step, "tag": prefix + tag, "values": seen,
-             "counts": counted[member][seen].tolist(), "right": right[member][seen].tolist()}
+            {"step": step, "tag": prefix + tag, "values": values,
+             "counts": counted[member][values].tolist(), "right": right[member][values].tolist()}
         )  # fmt: skip
     return records
 

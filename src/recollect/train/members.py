@@ -38,8 +38,9 @@ class Members:
         self.state = self.optimiser.start(self.params)
         if taken := self.state.keys() & set(_SECTIONS):
             raise ValueError(f"{type(self.optimiser).__name__}: no part of its state can be called {taken.pop()!r}")
-        own = {name: [getattr(spec.built_optimiser, name) for spec in specs] for name in self.optimiser.per_member()}
-        columns = {name: [getattr(spec, name) for spec in specs] for name in ("lr", "clip", "z_loss")} | own
+        optimisers = [spec.built_optimiser for spec in specs]
+        numbers = {name: [getattr(one, name) for one in optimisers] for name in self.optimiser.per_member()}
+        columns = {name: [getattr(spec, name) for spec in specs] for name in ("lr", "clip", "z_loss")} | numbers
         dtype = sum_dtype(device)
         self.columns = {name: torch.tensor(x, dtype=dtype, device=device) for name, x in columns.items()}
         self.factors = [
@@ -88,12 +89,12 @@ class Members:
         return self._views
 
     def _view(self, i: int) -> Self:
-        one, row = copy.copy(self), slice(i, i + 1)
-        one.runs, one.seed_of, one.sums = self.runs[row], self.seed_of[row], self.sums[row]
-        one.params, one.columns = _rows(self.params, row), _rows(self.columns, row)
-        one.factors = [(names, _rows(factors, row)) for names, factors in self.factors]
-        one.state = {name: _rows(tensors, row) for name, tensors in self.state.items()}
-        return one
+        member, row = copy.copy(self), slice(i, i + 1)
+        member.runs, member.seed_of, member.sums = self.runs[row], self.seed_of[row], self.sums[row]
+        member.params, member.columns = _rows(self.params, row), _rows(self.columns, row)
+        member.factors = [(names, _rows(factors, row)) for names, factors in self.factors]
+        member.state = {name: _rows(tensors, row) for name, tensors in self.state.items()}
+        return member
 
     def select(self, stay: Sequence[int], places: int = 0) -> None:
         """Keep these runs only; the tensors then have at least `places` rows."""
@@ -114,12 +115,12 @@ class Members:
     def restore(self, saved: Mapping[str, Tensor], rows: Sequence[int]) -> None:
         """Load all of them from these rows of a checkpoint."""
         for name, tensor in self.tensors().items():
-            found = saved[name]
-            if found.dtype != tensor.dtype or found.shape[1:] != tensor.shape[1:]:
+            rows_saved = saved[name]
+            if rows_saved.dtype != tensor.dtype or rows_saved.shape[1:] != tensor.shape[1:]:
                 raise ValueError(
-                    f"{name} is {found.dtype} {tuple(found.shape)} and should be {tensor.dtype} {tuple(tensor.shape)}"
+                    f"{name} is {rows_saved.dtype} {tuple(rows_saved.shape)} and should be {tensor.dtype} {tuple(tensor.shape)}"
                 )
-            tensor.copy_(found[self._with_copies(rows, self.places)])
+            tensor.copy_(rows_saved[self._with_copies(rows, self.places)])
 
     def _with_copies(self, chosen: Sequence, places: int) -> list:
         """`chosen`, then copies of its first until there are `places`, and at least `least`."""

@@ -13,8 +13,6 @@ from recollect.train.schedules import SCHEDULES
 
 ROLES: dict[str, Registry] = {"optimiser": OPTIMISERS, "schedule": SCHEDULES}
 """The registry of each role."""
-
-
 Kinds = dict[str, tuple[str, type[Spec]]]
 """By role, the name in the registry and the class of an optimiser or a schedule."""
 
@@ -51,10 +49,10 @@ def _chosen(registry: Registry, given: Any) -> tuple[str, type[Spec], dict[str, 
             raise SpecError(f"{registry.what}: expected a name, a class or an object of one, not {given!r}")
         name = registry.name(cls)
         brought = {} if given is cls else {field: getattr(given, field) for field in cls.model_fields}
-    found = registry.find(name)
-    if missing := sorted(found.__abstractmethods__):
+    cls = registry.find(name)
+    if missing := sorted(cls.__abstractmethods__):
         raise SpecError(f"{registry.what} {name!r} must define {' and '.join(missing)}")
-    return name, found, brought
+    return name, cls, brought
 
 
 def check_names(kinds: Kinds, flat: Iterable[str], own: Iterable[str], declared: Iterable[str]) -> None:

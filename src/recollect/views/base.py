@@ -45,7 +45,7 @@ def prepared(runs: Frame) -> Frame:
 
 @dataclass(frozen=True)
 class Choice:
-    """Something that a person can choose of a view."""
+    """One setting of a view that a user can choose."""
 
     name: str
     label: str
@@ -61,11 +61,11 @@ class View(ABC):
     needs: ClassVar[tuple[str, ...]] = ("runs",)
     """The frames that it reads."""
     kind: ClassVar[str] = "figure"
-    """How an HTML page draws it: `lines`, `grid` and `parallel` are drawn anew from the table `source` whenever something is
+    """How an HTML page draws it: `lines`, `grid` and `parallel` are drawn again from the table `source` whenever something is
     chosen; of any other view the page holds one figure for each option of its first choice."""
     source: ClassVar[str] = "runs"
     about: ClassVar[str] = ""
-    """What a reader has to know to read it; `{threshold}` stands for the accuracy that counts as solved."""
+    """The text under the chart; `{threshold}` stands for the accuracy that counts as solved."""
 
     @abstractmethod
     def choices(self, frames: Frames) -> list[Choice]:
@@ -80,7 +80,7 @@ class View(ABC):
         """The drawing of the table, in no theme yet."""
 
     def caption(self, frames: Frames) -> str:
-        """What a reader has to know to read it."""
+        """The text under the chart."""
         return self.about.format(threshold=frames.threshold)
 
     def chosen(self, frames: Frames, asked: Mapping[str, Any]) -> dict[str, str]:

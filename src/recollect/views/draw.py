@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from recollect.views.fields import logarithmic, plain, text, value_text
+from recollect.analysis.columns import is_share, logarithmic
+from recollect.views.fields import plain, text, value_text
 from recollect.views.frame import Frame
 from recollect.views.style import looks
 
@@ -51,11 +52,6 @@ def best_lines(table: Frame, top: str, y: str) -> Frame:
 def is_cost(measure: str) -> bool:
     """Whether less of a measure is better."""
     return "loss" in measure or measure in ("step", "best_step", "seconds", "train.lr")
-
-
-def is_share(measure: str) -> bool:
-    """Whether a measure lies between 0 and 1."""
-    return measure.endswith("accuracy") or measure in ("final.answers", "final.rows", "final.valid", "answers", "rows")
 
 
 def line_figure(table: Frame, chosen: dict[str, str], x: str, y: str, single: bool = False) -> go.Figure:

@@ -1,7 +1,7 @@
 """The columns of runs as axes, lines and measures: which there are, and what they are called."""
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -72,12 +72,6 @@ def value_text(value: Any) -> str:
     if value is None or value != value:
         return "none"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def logarithmic(values: Iterable[Any]) -> bool:
-    """Whether numbers are best shown on a logarithmic axis: all are positive, and the largest is four times the least."""
-    known = [value for value in values if value == value and value is not None]
-    return bool(known) and min(known) > 0 and max(known) >= 4 * min(known)
 
 
 def choose(name: str, label: str, fields: Sequence[str], default: str = "") -> Choice:

@@ -27,7 +27,7 @@ def matching(runs: Frame, text: str) -> Frame:
 
 
 def _field(runs: Frame, name: str) -> str | None:
-    """The column that a person means: by its whole name, its last part, or as it is called."""
+    """The column of a name: by its whole name, its last part, or as it is called."""
     return next((c for c in runs if name in (c, c.split(".")[-1], plain(c).replace(" ", "_"))), None)
 
 

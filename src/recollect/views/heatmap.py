@@ -3,8 +3,9 @@
 import pandas as pd
 import plotly.graph_objects as go
 
+from recollect.analysis.columns import is_share
 from recollect.views.base import Choice, Frames, View
-from recollect.views.draw import grid_figure, is_share
+from recollect.views.draw import grid_figure
 from recollect.views.fields import choose, groupings, lines_of, measures, plain
 from recollect.views.frame import Frame
 

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from recollect.analysis.columns import is_share, logarithmic
 from recollect.views.base import Choice, Frames, View
-from recollect.views.draw import is_share
-from recollect.views.fields import choose, logarithmic, measures, number, plain, text, value_text, varying
+from recollect.views.fields import choose, measures, number, plain, text, value_text, varying
 from recollect.views.frame import Frame
 
 AXES = 8

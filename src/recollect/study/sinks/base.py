@@ -38,11 +38,11 @@ class Sinks:
         self._sinks = list(sinks)
 
     def begin(self, studies: Mapping[str, list[RunSpec]], done: Collection[str]) -> None:
-        """Tell every sink what is about to be trained."""
+        """Pass on to every sink what is about to be trained."""
         self._each("begin", studies, done)
 
     def event(self, cohort: list[RunSpec], event: object) -> None:
-        """Tell every sink that still works."""
+        """Pass an event on to every sink that still works."""
         self._each("event", cohort, event)
 
     def _each(self, method: str, *arguments: object) -> None:

@@ -57,11 +57,11 @@ class Muon(AdamW):
         for group in groups:
             chosen = [name for name in group.names if name in state["momentum"]]
             for name in chosen:
-                g, kept = grads[name], state["momentum"][name]
-                momentum, clip = group.like(kept, "momentum", "clip")
+                g, average = grads[name], state["momentum"][name]
+                momentum, clip = group.like(average, "momentum", "clip")
                 g = g * clip if group.clips else g
-                kept.lerp_(g, (1 - momentum).expand_as(g))
-                directions[name] = g.lerp(kept, momentum.expand_as(g)) if self.nesterov else kept
+                average.lerp_(g, (1 - momentum).expand_as(g))
+                directions[name] = g.lerp(average, momentum.expand_as(g)) if self.nesterov else average
             rest = [name for name in group.names if name not in state["momentum"]]
             if rest:
                 super().step(params, grads, state, [replace(group, names=rest)], number)
@@ -79,13 +79,13 @@ class Muon(AdamW):
         shapes: dict[tuple[int, int], list[str]] = {}
         for name, u in directions.items():
             shapes.setdefault((min(u.shape[1:]), max(u.shape[1:])), []).append(name)
-        found = {}
+        results = {}
         for names in shapes.values():
             tall = [directions[name].shape[1] > directions[name].shape[2] for name in names]
             wide = [directions[name].mT if turn else directions[name] for name, turn in zip(names, tall, strict=True)]
             parts = orthogonalised(torch.cat(wide), self.iterations).to(wide[0].dtype).chunk(len(names))
-            found |= {name: part.mT if turn else part for name, part, turn in zip(names, parts, tall, strict=True)}
-        return found
+            results |= {name: part.mT if turn else part for name, part, turn in zip(names, parts, tall, strict=True)}
+        return results
 
 
 def orthogonalised(x: Tensor, iterations: int) -> Tensor:
