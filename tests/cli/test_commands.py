@@ -292,9 +292,9 @@ def test_status_and_watch_show_how_far_each_is(store):
 
 def test_watch_shows_whole_names_in_a_narrow_terminal(store, monkeypatch):
     monkeypatch.setattr(console, "width", 80)
-    said = recollect("watch", "large", "--once", "--store", store)
-    assert "attention, width=16\n  steps: 100%; ended: 50 of 50; in training: 0;" in said
-    assert max(map(len, said.splitlines())) <= 80
+    output = recollect("watch", "large", "--once", "--store", store)
+    assert "attention, width=16\n  steps: 100%; ended: 50 of 50; in training: 0;" in output
+    assert max(map(len, output.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_a_look_belongs_to_the_mixer_and_no_two_lines_have_the_same():
     seen = [tuple(map(str, one.values())) for one in looks([str(i) for i in range(56)]).values()]
     assert len(set(seen)) == 56
     assert len({look(i)["color"] for i in range(len(WRITTEN))}) == len(WRITTEN)
-    assert len({(look(i)["marker"], str(look(i)["linestyle"])) for i in range(56)}) == 56, "told apart in grey"
+    assert len({(look(i)["marker"], str(look(i)["linestyle"])) for i in range(56)}) == 56, "they differ in grey"
 
 
 @pytest.mark.parametrize("count", [1, 4, 9, 12, 20])

@@ -172,8 +172,8 @@ def test_the_papers_own_table_4_is_never_refuted_and_more_seeds_decide_it():
 def test_a_share_of_three_seeds_that_agree_is_an_answer_that_is_wrong_in_one_of_eight_cases():
     """The exact chance of a wrong yes where half of all seeds show it: it is stated apart from that of means."""
     for n in (3, 4, 5, 8, 20):
-        told = [hits for hits in range(n + 1) if most(share_of([i < hits for i in range(n)], "share")).holds]
-        wrong = sum(math.comb(n, hits) for hits in told) / 2**n
+        decided = [hits for hits in range(n + 1) if most(share_of([i < hits for i in range(n)], "share")).holds]
+        wrong = sum(math.comb(n, hits) for hits in decided) / 2**n
         assert wrong == 1 / 8 if n == 3 else wrong <= 0.08, n
 
 

@@ -116,8 +116,8 @@ def test_status_and_watch_refuse_a_row_that_cannot_be_read(sound, cli, row):
 
 def test_an_empty_file_is_a_store_without_runs(cli, tmp_path):
     (tmp_path / "empty.sqlite").touch()
-    told = cli("check", tmp_path / "empty.sqlite")
-    assert (told.code, "wrong" in told.out) == (0, False)
+    checked = cli("check", tmp_path / "empty.sqlite")
+    assert (checked.code, "wrong" in checked.out) == (0, False)
 
 
 def test_measures_that_are_not_finite_are_read_as_none(sound, cli, tmp_path):

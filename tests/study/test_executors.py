@@ -123,7 +123,7 @@ class Single(Own):
 """
 
 
-def test_a_mixer_of_ones_own_that_looks_ahead_is_told_of_once_and_before_it_trains(here):
+def test_a_mixer_of_ones_own_that_looks_ahead_is_reported_once_and_before_it_trains(here):
     (here / "ahead.py").write_text(AHEAD)
     notes, trained = [], []
 

@@ -245,7 +245,7 @@ def step_time(run, members: int, machine=H200) -> float:
     return (gpu_seconds(long, members, machine) - gpu_seconds(short, members, machine)) / 100_000
 
 
-def test_a_cohort_too_short_to_be_compiled_is_not_said_to_wait_for_it():
+def test_a_cohort_too_short_to_be_compiled_is_not_planned_to_wait_for_it():
     run = Shape("attention", precision="bfloat16").runs(1)[0]
     short = run.model_copy(update={"train": run.train.changed(steps=100, eval_every=100)})
     assert 1.2 <= 36 * gpu_seconds(short, 36) < 2.5, "12 ms a step or more, and a measurement"

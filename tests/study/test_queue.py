@@ -29,7 +29,7 @@ def study(*widths: int, seeds: tuple[int, ...] = (1, 2)) -> Study:
 
 
 class Clock(Executor):
-    """Trains nothing: time passes as each cohort is said to take, and one that is cut off gives a snapshot of its half."""
+    """Trains nothing: time passes as the model of each cohort expects, and one that is cut off gives a snapshot of its half."""
 
     def __init__(self, slots: int = 1):
         super().__init__(Resources(device="cpu"))
@@ -106,9 +106,9 @@ def test_a_cohort_of_many_that_takes_too_long_gives_way_to_one_that_fits(clock, 
     assert one.taken == [8, 16], "200 s for ten runs do not fit into 100, 60 s for two do"
 
 
-def test_what_has_not_begun_is_not_said_to_start_anew(clock, tmp_path):
-    said = ": 2 runs ended, 2 in training are kept at step 5, 2 have not begun; the same command"
-    with pytest.raises(Stopped, match=said):
+def test_what_has_not_begun_is_not_counted_as_lost(clock, tmp_path):
+    counts = ": 2 runs ended, 2 in training are kept at step 5, 2 have not begun; the same command"
+    with pytest.raises(Stopped, match=counts):
         trained(clock(), Store(tmp_path / "store", create=True), 30, 8, 16, 32)
 
 

@@ -31,7 +31,7 @@ class Own(nn.Module):
         super().__init__()
         self.mix, self.pause = nn.Linear(width, width), pause
     def forward(self, x):
-        calls.append(1)
+        calls.extend([1] * (x.shape[1] == 8))  # those of training: the check of causality has other lengths
         if len(calls) == 5 or self.pause:
             Path("begun").touch()
         if self.pause:
