@@ -1,5 +1,6 @@
 """Pictures with few and with many lines: each can be distinguished, belongs to its mixer, and leaves room for the axes."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 
 from recollect.figures.looks import WRITTEN, look, looks, written
 from recollect.figures.panels import lines_figure, mean_and_range
-from recollect.figures.style import COLUMNS, save
+from recollect.figures.style import COLUMNS, add_caption, new_figure, save
+from recollect.figures.tables import table_figure
 from recollect.figures.window import window_caption, window_figure
 from recollect.mixers import MIXERS
 from recollect.spec import SpecError
@@ -149,3 +151,17 @@ def test_small_print_keeps_a_number_and_its_percent_sign_together():
     for filling in range(60):
         (small_print,) = window_figure(runs(["mamba"]), "t", "n" * filling + " to 99 % and more " * 20).texts[-1:]
         assert "\n%" not in small_print.get_text()
+
+
+def test_a_caption_of_wide_letters_stays_within_the_figure():
+    figure = new_figure(7.2, 4.0)
+    add_caption(figure, "MW 88888888 (0.94), " * 12)
+    (caption,) = figure.texts
+    assert caption.get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_a_drawn_table_has_large_numbers_in_full_and_says_never():
+    rows = pd.DataFrame({"model": ["a", "b"], "examples": [54_400.0, math.inf], "share": [0.12345, math.nan]})
+    (axes,) = table_figure(rows, "title", "caption").axes
+    cells = {cell.get_text().get_text() for table in axes.tables for cell in table.get_celld().values()}
+    assert {"54,400", "never", "0.123", "-"} <= cells

@@ -168,6 +168,10 @@ class Pretending(Executor):
     def start(cls, resources):
         raise NotImplementedError
 
+    @classmethod
+    def has_bfloat16(cls, resources):
+        return False
+
     def submit(self, job, saved):
         self.job, self.reports = job, self.attempt(job)
 

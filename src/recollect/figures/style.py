@@ -60,8 +60,14 @@ def new_figure(width: float = 7.0, height: float = 4.4) -> Picture:
 def add_caption(figure: Figure, text: str) -> None:
     """The caption under the drawing."""
     width, height = figure.get_size_inches()
-    lines = textwrap.wrap(text.replace(" %", "\u00a0%"), int(width * 17.5))
-    figure.text(0.01, 0.01, "\n".join(lines), fontsize=7.5, color="#444444", va="bottom", gid=CAPTION)
+    text, letters = text.replace(" %", "\u00a0%"), int(width * 17.5)
+    drawn = figure.text(0.01, 0.01, "", fontsize=7.5, color="#444444", va="bottom", gid=CAPTION)
+    while letters > 1:
+        lines = textwrap.wrap(text, letters)
+        drawn.set_text("\n".join(lines))
+        if drawn.get_window_extent().x1 <= figure.bbox.x1:
+            break
+        letters -= 1  # a line of wide letters, such as digits
     share = 0.135 * (len(lines) + 0.6) / height
     figure.set_layout_engine("constrained", rect=(0, share, 1, 1 - share))
 

@@ -1,5 +1,7 @@
 """A table as a picture, beside the figures."""
 
+import math
+
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
@@ -40,6 +42,11 @@ def table_figure(frame: pd.DataFrame, title: str, caption: str) -> Figure:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, float):
-        return "-" if value != value else f"{value:.3g}"
-    return str(value)
+    """A cell: large numbers in full, and `never` for a time that does not come."""
+    if not isinstance(value, float):
+        return str(value)
+    if math.isnan(value):
+        return "-"
+    if math.isinf(value):
+        return "never"
+    return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
