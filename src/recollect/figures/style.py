@@ -51,8 +51,8 @@ class Picture(Figure):
 
 
 def new_figure(width: float = 7.0, height: float = 4.4) -> Picture:
-    """A figure that needs no display."""
-    figure = Picture(figsize=(width, height), layout="constrained")
+    """A figure that needs no display, with the resolution that it is saved with, so that text is measured as it will be."""
+    figure = Picture(figsize=(width, height), layout="constrained", dpi=FORMATS["png"]["dpi"])
     FigureCanvasAgg(figure)
     return figure
 
