@@ -134,7 +134,9 @@ def test_a_table_that_a_terminal_is_too_narrow_for_becomes_a_list_with_whole_num
 
 
 def test_a_terminal_of_one_column_is_no_error():
-    _Plain(file=io.StringIO(), width=1).print(text_table(pd.DataFrame([["a", "0.5"]], columns=["name", "x"]), ["x"]))
+    out = io.StringIO()
+    _Plain(file=out, width=1).print(text_table(pd.DataFrame([["a", "0.5"]], columns=["name", "x"]), ["x"]))
+    assert "a" in out.getvalue().split(), "one letter to a line"
 
 
 def test_in_a_list_a_cell_without_a_heading_stands_alone():
